@@ -1,0 +1,178 @@
+"""One run on the master: plan, director, observer and files, from the first tick of the shape to the judge's exit code."""
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import gevent
+
+from analysis import manifest
+from analysis.observation import LoopLag
+from analysis.plan import Plan
+from analysis.vocabulary import ExitCode, Outcome
+from users.collector import Collector
+from users.director import Director, Fleet, wait_for_footers
+from users.observer import Observer
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Log(Protocol):
+    """The server's log, as far as it is known."""
+
+    def wait(self, nonce: str, count: int) -> None:
+        """Until so many traces of the run are in it, within a bound."""
+
+    def copy(self, into: Path) -> list[str]:
+        """Copy the run's part; the answer names what may be missing."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything of one run that is not a request."""
+
+    plan: Plan
+    run_dir: Path
+    facts: dict[str, Any]
+    collector: Collector
+    observer: Observer
+    fleet: Fleet
+    log: Log | None
+    director: Director = field(init=False)
+    exit_code: ExitCode | None = None
+    _greenlet: gevent.Greenlet | None = None
+    _finishing: bool = False
+    _trace_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.director = Director(plan=self.plan, fleet=self.fleet, watcher=self.observer, observe=self.collector.observe)
+
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Walk the stages as soon as all users are there."""
+        self.observer.start()
+        self._greenlet = gevent.spawn(self._walk, ready)
+
+    def message_listeners(self) -> dict[str, Callable[[dict[str, Any]], None]]:
+        """What the master does with what workers send; anything malformed is noted and dropped."""
+        return {
+            "gate_shard_begin": self._checked(self._begin),
+            "gate_records": self._checked(self._records),
+            "gate_shard_end": self._checked(lambda data: self.collector.end(int(data["worker"]), int(data["count"]))),
+            "gate_progress": self._checked(self._progress),
+            "gate_lag": self._checked(self._lag),
+        }
+
+    def finish(self) -> ExitCode:
+        """Close the evidence and judge it; the second call gives the same answer. Never raises: what breaks is 4."""
+        if self.exit_code is not None:
+            return self.exit_code
+        if self._finishing:
+            return ExitCode.BROKEN
+        self._finishing = True
+        try:
+            self.exit_code = self._finish()
+        except OSError as error:
+            print(f"the run directory {self.run_dir} cannot be written: {error.strerror}; free some space and run again", file=sys.stderr)
+            self.exit_code = ExitCode.UNKNOWN
+        return self.exit_code
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _walk(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            gevent.sleep(0.05)
+        self.director.run()
+        self.fleet.send("gate_close", {})
+        self.finish()
+
+    def _finish(self) -> ExitCode:
+        if self._greenlet is not None and self._greenlet is not gevent.getcurrent():
+            self._greenlet.kill(block=False)
+        if not wait_for_footers(lambda: self.collector.all_closed):
+            self.collector.problem("a worker did not close its shard in time")
+        self.observer.stop()
+        self._save_log()
+        self.collector.close()
+        manifest.seal(self.run_dir, self.facts | {"ended_unix_s": time.time()})
+        return judge(self.run_dir)
+
+    def _save_log(self) -> None:
+        if self.log is None:
+            return
+        self.log.wait(self.plan.nonce, self._trace_count)
+        for problem in self.log.copy(self.run_dir / manifest.SERVER_LOG):
+            self.collector.problem(problem)
+
+    def _checked(self, listener: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+        def receive(data: dict[str, Any]) -> None:
+            try:
+                listener(data)
+            except (KeyError, TypeError, ValueError) as error:
+                self.collector.problem(f"a worker sent a message that cannot be read: {type(error).__name__} {error}")
+
+        return receive
+
+    def _begin(self, data: dict[str, Any]) -> None:
+        self.collector.begin(int(data["worker"]), str(data["revision"]), str(data["host"]), int(data["pid"]))
+
+    def _records(self, data: dict[str, Any]) -> None:
+        lines = [str(line) for line in data["lines"]]
+        self.collector.add(int(data["worker"]), int(data["batch"]), lines)
+        answered = (f'"outcome":"{Outcome.COMPLETED}"', f'"outcome":"{Outcome.CANCELLED}"')
+        self._trace_count += sum(any(word in line for word in answered) for line in lines)
+
+    def _progress(self, data: dict[str, Any]) -> None:
+        speeds = [[float(first), float(gap)] for first, gap in data["speeds"]]
+        self.director.progress(int(data["worker"]), int(data["round"]), str(data["kind"]), str(data["value"]), speeds)
+
+    def _lag(self, data: dict[str, Any]) -> None:
+        self.collector.observe(LoopLag(at_unix_s=float(data["at_unix_s"]), worker=int(data["worker"]), lag_s=float(data["lag_s"])))
+
+
+def judge(run_dir: Path) -> ExitCode:
+    """The judge's exit code for a run directory: a process of its own, so that it is the same as judging again later."""
+    ended = subprocess.run([sys.executable, "-m", "analysis", str(run_dir.resolve())], cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+    try:
+        return ExitCode(ended.returncode)
+    except ValueError:
+        return ExitCode.BROKEN
+
+
+def facts(command: list[str], revision: str, options: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest says for people."""
+    from importlib.metadata import version
+
+    packages = ("locust", "gevent", "geventhttpclient", "sseclient-py", "pandas")
+    return {
+        "schema_version": 1,
+        "started_unix_s": time.time(),
+        "command": command,
+        "revision": revision,
+        "options": options,
+        "server": server,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "host": platform.node(),
+    }
+
+
+def revision() -> str:
+    """Git revision of this checkout, `+` when it was changed; `unknown` outside a checkout."""
+    try:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+        dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return "unknown"
+    return f"{head}{'+' if dirty else ''}" if head else "unknown"
+
+
+def write_plan(run_dir: Path, plan: Plan) -> None:
+    """plan.json, before the first request. Raises OSError."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / manifest.PLAN).write_text(plan.to_json(), encoding="utf-8")
+
+
