@@ -94,7 +94,7 @@ def _sizes(trace: TraceEvent) -> Iterable[str]:
         (trace.active_max, trace.active_at_terminal, "active"),
         (trace.pending_max, trace.pending_at_terminal, "pending"),
     ):
-        if most is not None and now is not None and now > most:
+        if most is not None and now is not None and now > most and trace.reason is not TerminalReason.REJECTED:
             yield f"{now} {name} at its end, and at most {most} in its life"
     if trace.decode_batch_size_max and trace.active_max is not None and trace.decode_batch_size_max > trace.active_max:
         yield f"a batch of {trace.decode_batch_size_max} of at most {trace.active_max} active"

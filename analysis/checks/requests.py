@@ -33,8 +33,8 @@ def refused_for_load(evidence: Evidence, record: RequestRecord) -> bool:
 
 
 def mostly_ours(evidence: Evidence, record: RequestRecord) -> bool:
-    """True when our own side stood still for half of the time that the request was open."""
-    return evidence.ours(record.started_unix_s, end_unix_s(record)) > record.ended_s / 2
+    """True for a deadline that passed while our own side stood still for half of it; what was answered was answered."""
+    return record.outcome is Outcome.TIMEOUT and evidence.ours(record.started_unix_s, end_unix_s(record)) > record.ended_s / 2
 
 
 def sent_unix_s(record: RequestRecord) -> float:

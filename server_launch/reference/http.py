@@ -92,10 +92,10 @@ class Generation:
         except ApiError as error:
             await _refused(error)(scope, receive, send)
             return
-        async with self._watched(request, receive):
+        async with self._watched(request, receive) as watcher:
             self._seams.accepted(self._server, request)
             if request.call.stream:
-                await self._stream(request, events, send)
+                await self._stream(request, events, send, watcher)
             else:
                 await self._whole(request, events, scope, receive, send)
 
@@ -138,11 +138,11 @@ class Generation:
             raise ApiError(400, f"messages: {error}", param="messages") from None
 
     @asynccontextmanager
-    async def _watched(self, request: Request, receive: Receive) -> AsyncIterator[None]:
-        """While inside, a client that leaves is reported; on the way out nothing is left running for this request."""
+    async def _watched(self, request: Request, receive: Receive) -> AsyncIterator["asyncio.Task[None]"]:
+        """While inside, a client that leaves is reported, which ends the task; on the way out nothing is left running."""
         watcher = asyncio.create_task(self._watch(request, receive))
         try:
-            yield
+            yield watcher
         finally:
             watcher.cancel()
             self._server.scheduler.abort(request)
@@ -152,13 +152,14 @@ class Generation:
             continue
         self._seams.client_gone(self._server, request)
 
-    async def _stream(self, request: Request, events: "asyncio.Queue[Event]", send: Send) -> None:
+    async def _stream(self, request: Request, events: "asyncio.Queue[Event]", send: Send, watcher: "asyncio.Task[None]") -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if request.call.endpoint is Endpoint.CHAT:
             await self._write(request, send, [answers.role_chunk(request)])
         while not isinstance(event := await events.get(), Finish):
-            await self._write(request, send, self._seams.piece_events(request, event))
+            if not watcher.done():
+                await self._write(request, send, self._seams.piece_events(request, event))
         if event.error is not None:
             await self._write(request, send, self._seams.error_events(request, unavailable(event.error)))
         elif event.finish_reason is not None:

@@ -95,8 +95,20 @@ class Nccl(_PointToPoint):
 
 
 def connect(backend: EpBackend, rank: int, rendezvous: Path) -> Transport:
-    """Join the exchange as `rank` 0 or 1. Raises RuntimeError."""
-    return Nccl(rank, rendezvous) if backend is EpBackend.NCCL else HostStaged(rank, rendezvous)
+    """Join the exchange as `rank` 0 or 1; returns once both have joined. Raises RuntimeError."""
+    transport = Nccl(rank, rendezvous) if backend is EpBackend.NCCL else HostStaged(rank, rendezvous)
+    _greet(transport, rank)
+    return transport
+
+
+def _greet(transport: _PointToPoint, rank: int) -> None:
+    """One word each way: a rank may be through with the rendezvous while the other still reads it, and rank 0 removes it then."""
+    word = torch.zeros(1, device=transport.device)
+    for speaker in (0, 1):
+        if speaker == rank:
+            transport.send(word)()
+        else:
+            transport.receive((1,), word.dtype)()
 
 
 def _store(rendezvous: Path) -> Any:

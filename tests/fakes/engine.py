@@ -78,6 +78,7 @@ class Engine:
 
     def reject(self, task: Task, error: str) -> None:
         """A refusal by the scheduler, which is traced."""
+        task.active_max, task.pending_max = len(self.active), len(self.pending)
         self._retire(task, "rejected", "error", error)
 
     async def run(self) -> None:

@@ -120,7 +120,7 @@ class SameMomentCollides(Planted):
 
 
 def _moment(request: Request) -> int:
-    return int((request.timeline.queued_unix_s or 0.0) * 50)
+    return int((request.timeline.queued_unix_s or 0.0) * 200)
 
 
 @plant(Kind.UNANSWERED, "sgl-project/sglang #36876", "outcomes.timeout", "progress.stall", "outcomes.normal")

@@ -135,13 +135,11 @@ def test_an_error_body_of_a_page_is_a_fault() -> None:
 
 def test_the_http_layer_may_answer_in_its_own_form() -> None:
     run = build.good()
-    run.spoil(bad, row="top_k_minus_two", error_body="not JSON: line 1", error_type=None, content_type="text/plain; charset=utf-8")
-    run.spoil(bad, 1, row="negative_max_tokens", error_body='{"message":"no"}', error_type=None)
-    run.spoil(lambda record: bad(record) and record.item == 2, error_type=None, endpoint=Endpoint.OTHER, status=405, error_body="")
+    plain = dict(error_body="not JSON: line 1", error_type=None, content_type="text/plain; charset=utf-8")
+    run.spoil(lambda record: bad(record) and record.item == 0, row="top_k_minus_two", **plain)
+    run.spoil(lambda record: bad(record) and record.item == 2, endpoint=Endpoint.OTHER, status=405, error_body="", error_type=None)
     run.spoil(lambda record: bad(record) and record.item == 4, endpoint=Endpoint.OTHER, status=404, error_body="", error_type=None)
-    run.spoil(
-        lambda record: bad(record) and record.item == 6, error_body='{"detail":[{"msg":"not a number"}]}', error_type=None, status=422
-    )
+    run.spoil(lambda record: bad(record) and record.item == 6, error_body='{"detail":[{"msg":"not a number"}]}', error_type=None, status=422)
     assert rejection(run).status is Status.PASS
 
 

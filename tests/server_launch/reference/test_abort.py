@@ -110,8 +110,9 @@ def test_with_a_second_request_pipelined_the_first_is_retired_and_no_other_start
     generated = slow_server.figure("vllm:generation_tokens_total")
     client = slow_server.client()
     client.send({**ENDLESS, "stream": stream, "request_id": first})
-    client.send({**ENDLESS, "stream": stream, "request_id": second})
     eventually(lambda: slow_server.figure("vllm:generation_tokens_total") == generated + 1, "the first token")
+    client.send({**ENDLESS, "stream": stream, "request_id": second})
+    slow_server.get("/health")
     client.leave(how)
     assert slow_server.trace(first)["terminal_reason"] == "cancelled"
     assert slow_server.at_rest()
