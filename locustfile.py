@@ -14,16 +14,17 @@ from users.shape import PlanShape
 __all__ = ["CancellingUser", "DisconnectingUser", "HoldingUser", "MalformedUser", "NormalUser", "PlanShape"]
 
 
-@events.init_command_line_parser.add_listener
+@events.init_command_line_parser.add_listener  # type: ignore[untyped-decorator]
 def _add_options(parser: Any, **_: Any) -> None:
     options.add(parser)
 
 
-@events.init.add_listener
+@events.init.add_listener  # type: ignore[untyped-decorator]
 def _install(environment: Any, **_: Any) -> None:
     # only here: what a worker imports stays small
     from server_launch.attach import AttachError, NotReachable
     from server_launch.launch import LaunchError
+    from server_launch.log import LogError
     from server_launch.profile import ProfileError, load
     from server_launch.target import Opened, Wanted, open_target
 
@@ -43,6 +44,7 @@ def _install(environment: Any, **_: Any) -> None:
     trouble = {
         ProfileError: ExitCode.USAGE,
         AttachError: ExitCode.USAGE,
+        LogError: ExitCode.USAGE,
         NotReachable: ExitCode.UNKNOWN,
         LaunchError: ExitCode.UNKNOWN,
     }

@@ -119,6 +119,8 @@ class Row:
     why: str
     traced: bool
     """The scheduler may see it, so that a trace for it is no surprise (one is never required for a refusal)."""
+    proof: str | None = None
+    """Name of the proof that a served answer has to pass; None where this server does not promise what it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from faults import abandon_whole, cancel_after_tokens, hold, leave_after_headers, leave_after_send, leave_in_queue, none
+from faults import abandon_whole, cancel_after_tokens, hold, leave_after_headers, leave_after_send, leave_in_prefill, leave_in_queue, none
 from faults.fault import Aim, Fault
 
 FAULTS: Mapping[str, Callable[[Aim], Fault]] = {
@@ -10,6 +10,7 @@ FAULTS: Mapping[str, Callable[[Aim], Fault]] = {
     "cancel_after_tokens": cancel_after_tokens.make,
     "leave_after_send": leave_after_send.make,
     "leave_after_headers": leave_after_headers.make,
+    "leave_in_prefill": leave_in_prefill.make,
     "abandon_whole": abandon_whole.make,
     "leave_in_queue": leave_in_queue.make,
     "hold": hold.make,

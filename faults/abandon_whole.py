@@ -3,20 +3,26 @@
 from dataclasses import dataclass
 
 from analysis.vocabulary import Phase
-from faults.fault import Aim, Progress
+from faults.fault import Aim, Dwell, Progress
+
+DECODED = 8
+"""The latest token in whose making it leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonWhole:
-    """`dwell_s`: when to leave, counted from the moment the request was sent."""
+    """See the module."""
 
-    dwell_s: float
+    dwell: Dwell
     name: str = "abandon_whole"
-    timed: bool = True
 
     def leaves(self, progress: Progress) -> bool:
-        """When the dwell is over."""
-        return progress.since_sent_s is not None and progress.since_sent_s >= self.dwell_s
+        """When the stay is over."""
+        return self.dwell.over(progress)
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """Until the stay is over."""
+        return self.dwell.left_s(progress)
 
     def landed(self, progress: Progress) -> bool:
         """The answer was not here."""
@@ -25,4 +31,4 @@ class AbandonWhole:
 
 def make(aim: Aim) -> AbandonWhole:
     """Some tokens into the decode, by the server's own pace."""
-    return AbandonWhole(dwell_s=aim.first_token_s + (1 + 8 * aim.draw) * aim.token_gap_s)
+    return AbandonWhole(dwell=Dwell(seconds=aim.first_token_s + (1 + (DECODED - 1) * aim.draw) * aim.token_gap_s))

@@ -12,11 +12,14 @@ class CancelAfterTokens:
 
     tokens: int
     name: str = "cancel_after_tokens"
-    timed: bool = False
 
     def leaves(self, progress: Progress) -> bool:
         """At the n-th event with text."""
         return progress.tokens >= self.tokens
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """Only tokens count."""
+        return None
 
     def landed(self, progress: Progress) -> bool:
         """The answer was not over yet."""

@@ -27,16 +27,35 @@ class Progress:
 
 
 class Fault(Protocol):
-    """One way in which a client leaves. `timed` faults are also asked while nothing arrives."""
+    """One way in which a client leaves."""
 
-    name: str
-    timed: bool
+    @property
+    def name(self) -> str:
+        """As in the plan: the name of its file."""
 
     def leaves(self, progress: Progress) -> bool:
         """True when it is time to leave."""
 
+    def patience_s(self, progress: Progress) -> float | None:
+        """How long at most to wait for bytes before it is asked again; None while only bytes can make it leave."""
+
     def landed(self, progress: Progress) -> bool:
         """For the moment of leaving: whether this was the phase that the fault aims at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dwell:
+    """A stay of so many seconds after the request was sent."""
+
+    seconds: float
+
+    def over(self, progress: Progress) -> bool:
+        """The stay is over."""
+        return progress.since_sent_s is not None and progress.since_sent_s >= self.seconds
+
+    def left_s(self, progress: Progress) -> float | None:
+        """What is left of it; None before the request was sent."""
+        return None if progress.since_sent_s is None else max(0.0, self.seconds - progress.since_sent_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,7 @@ class Aim:
     hold_tokens: int
     hold_s: float
     first_token_s: float
+    """From sending to the first token, alone, for this very prompt where that is known."""
     token_gap_s: float
     draw: float
     """Drawn for this request: 0 <= draw < 1."""

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from analysis.vocabulary import Phase
 from faults.fault import Aim, Progress
 
+LOOK_S = 0.02
+"""How often it looks whether the stage has let go, while no token comes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -13,11 +16,14 @@ class Hold:
     tokens: int
     seconds: float
     name: str = "hold"
-    timed: bool = True
 
     def leaves(self, progress: Progress) -> bool:
         """When it was released and has held on for long enough after that."""
         return progress.released_s is not None and progress.released_s >= self.seconds and progress.released_tokens >= self.tokens
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """A short while."""
+        return LOOK_S
 
     def landed(self, progress: Progress) -> bool:
         """It held a slot to the end of its hold."""

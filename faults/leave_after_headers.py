@@ -11,11 +11,14 @@ class LeaveAfterHeaders:
     """Servers that send headers together with the first token cannot be hit: that is not `landed`."""
 
     name: str = "leave_after_headers"
-    timed: bool = False
 
     def leaves(self, progress: Progress) -> bool:
         """At the headers."""
         return progress.phase not in (Phase.CONNECTING, Phase.SENDING, Phase.AWAITING_HEADERS)
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """Only headers count."""
+        return None
 
     def landed(self, progress: Progress) -> bool:
         """Headers had come and no token."""

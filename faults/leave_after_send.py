@@ -2,20 +2,28 @@
 
 from dataclasses import dataclass
 
-from faults.fault import Aim, Progress
+from faults.fault import Aim, Dwell, Progress
+
+AT_ONCE = 0.35
+"""Share of the clients that do not wait at all: they leave before any server can have answered."""
+LATEST = 0.8
+"""The longest stay, as a share of the usual wait for a first token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAfterSend:
-    """`dwell_s` may be 0: leave at once."""
+    """See the module."""
 
-    dwell_s: float
+    dwell: Dwell
     name: str = "leave_after_send"
-    timed: bool = True
 
     def leaves(self, progress: Progress) -> bool:
-        """When the dwell is over, or at the first token if that comes earlier."""
-        return progress.tokens > 0 or (progress.since_sent_s is not None and progress.since_sent_s >= self.dwell_s)
+        """When the stay is over, or at the first token if that comes earlier."""
+        return progress.tokens > 0 or self.dwell.over(progress)
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """Until the stay is over."""
+        return self.dwell.left_s(progress)
 
     def landed(self, progress: Progress) -> bool:
         """No token had come."""
@@ -23,5 +31,6 @@ class LeaveAfterSend:
 
 
 def make(aim: Aim) -> LeaveAfterSend:
-    """A dwell of up to 0.8 of the usual wait for a first token: in the queue, in prefill, or just before the token."""
-    return LeaveAfterSend(dwell_s=0.8 * aim.draw * aim.first_token_s)
+    """Some at once; the others in the queue, in prefill, or just before the token."""
+    share = max(0.0, aim.draw - AT_ONCE) / (1 - AT_ONCE)
+    return LeaveAfterSend(dwell=Dwell(seconds=LATEST * share * aim.first_token_s))

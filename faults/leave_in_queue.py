@@ -2,20 +2,26 @@
 
 from dataclasses import dataclass
 
-from faults.fault import Aim, Progress
+from faults.fault import Aim, Dwell, Progress
+
+SHORTEST_S = 0.2
+"""A request that was sent so long ago has surely reached the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveInQueue:
-    """`dwell_s`: how long it waits in the queue first."""
+    """See the module."""
 
-    dwell_s: float
+    dwell: Dwell
     name: str = "leave_in_queue"
-    timed: bool = True
 
     def leaves(self, progress: Progress) -> bool:
-        """When the dwell is over, or at a token: then it was no queue."""
-        return progress.tokens > 0 or (progress.since_sent_s is not None and progress.since_sent_s >= self.dwell_s)
+        """When the stay is over, or at a token: then it was no queue."""
+        return progress.tokens > 0 or self.dwell.over(progress)
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """Until the stay is over."""
+        return self.dwell.left_s(progress)
 
     def landed(self, progress: Progress) -> bool:
         """No token had come, and the slots were still held."""
@@ -23,5 +29,5 @@ class LeaveInQueue:
 
 
 def make(aim: Aim) -> LeaveInQueue:
-    """Long enough to be certainly in the queue: a few steps, and at least a fifth of a second."""
-    return LeaveInQueue(dwell_s=0.2 + (2 + 4 * aim.draw) * aim.token_gap_s)
+    """Some steps of the server, on top of what makes the queue certain."""
+    return LeaveInQueue(dwell=Dwell(seconds=SHORTEST_S + (2 + 4 * aim.draw) * aim.token_gap_s))

@@ -10,11 +10,14 @@ class Nothing:
     """The do-nothing member of the family."""
 
     name: str = "none"
-    timed: bool = False
 
     def leaves(self, progress: Progress) -> bool:
         """Never."""
         return False
+
+    def patience_s(self, progress: Progress) -> float | None:
+        """For ever."""
+        return None
 
     def landed(self, progress: Progress) -> bool:
         """Never: it does not leave."""

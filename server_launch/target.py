@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis import ids
 from analysis.plan import Target
 from server_launch import attach
-from server_launch.launch import Server, launch
+from server_launch.launch import Asked, Server, launch
+from server_launch.log import ServerLog
 from server_launch.profile import Profile
 
-LOG_LIMIT_S = 5.0
+LAUNCHED_LOG = "launched-server.log"
+"""Output of a server that we started, in the folder of the run that started it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Opened:
     profile: Profile
     server: Server | None
     pid: int | None
-    log: "RunLog | None"
+    log: ServerLog | None
 
     @property
     def refuses(self) -> tuple[str, ...]:
@@ -46,6 +47,11 @@ class Opened:
         """Rows that it is known to serve against the catalogue's contract."""
         return self.profile.serves
 
+    @property
+    def honours(self) -> tuple[str, ...]:
+        """Parameters that it promises to honour where it accepts them."""
+        return self.profile.honours
+
     def close(self) -> None:
         """Stop what was started."""
         if self.server is not None:
@@ -56,56 +62,42 @@ class Opened:
         return None if self.server is None else self.server.exit_code()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLog:
-    """The part of a server's log that belongs to a run."""
-
-    mark: attach.LogMark
-    sleep: Callable[[float], None]
-
-    def wait(self, nonce: str, count: int) -> None:
-        """Until `count` different requests of the run are named in it, or the limit has passed: servers may log behind."""
-
-        def enough(text: bytes) -> bool:
-            found = {ids.find(line, nonce) for line in text.decode(errors="replace").splitlines() if nonce in line}
-            return len({each.request_id for each in found if each is not None}) >= count
-
-        attach.wait_for_log(self.mark, enough, LOG_LIMIT_S, self.sleep)
-
-    def copy(self, into: Path) -> list[str]:
-        """Copy it; the answer names what may be missing."""
-        return attach.copy_log(self.mark, into)
-
-
 def open_target(wanted: Wanted, log_dir: Path, headers: Mapping[str, str], sleep: Callable[[float], None]) -> Opened:
-    """Launch or attach. Raises LaunchError, NotReachable or AttachError, each one line."""
-    profile, server, log, pid, host = wanted.profile, None, wanted.log, wanted.pid, wanted.host
-    mark = None if log is None else attach.mark_log(log)
-    if host is None:
-        log_dir.mkdir(parents=True, exist_ok=True)
-        log = log_dir / "launched-server.log"
-        extra = () if wanted.active_cap is None else ("--active-cap", str(wanted.active_cap))
-        server = launch(profile, wanted.model or profile.model or "model", log, extra, sleep)
-        host, pid = server.url, server.pid
-        mark = attach.mark_log(log)
+    """Launch or attach. Raises LaunchError, NotReachable, AttachError or LogError, each one line."""
+    if wanted.host is not None:
+        return _attached(wanted, wanted.host, headers, sleep)
+    server = _launched(wanted, log_dir, sleep)
     try:
-        model = attach.check_model(host, wanted.model or (profile.model if server else None), headers)
+        model = attach.check_model(server.url, _model(wanted), headers)
+        target = _target(wanted, server.url, model, launched=True, logged=True)
+        return Opened(target=target, profile=wanted.profile, server=server, pid=server.pid, log=ServerLog(server.log, sleep))
     except BaseException:
-        if server is not None:
-            server.stop()
+        server.stop()
         raise
-    if pid is None:
-        pid = attach.find_pid(host)
-    run_log = None if mark is None else RunLog(mark=mark, sleep=sleep)
-    target = _target(wanted, host.rstrip("/"), model, launched=server is not None, logged=run_log is not None)
-    return Opened(target=target, profile=profile, server=server, pid=pid, log=run_log)
+
+
+def _attached(wanted: Wanted, host: str, headers: Mapping[str, str], sleep: Callable[[float], None]) -> Opened:
+    log = None if wanted.log is None else ServerLog(wanted.log, sleep)
+    model = attach.check_model(host, wanted.model, headers)
+    target = _target(wanted, host, model, launched=False, logged=log is not None)
+    return Opened(target=target, profile=wanted.profile, server=None, pid=wanted.pid or attach.find_pid(host), log=log)
+
+
+def _launched(wanted: Wanted, log_dir: Path, sleep: Callable[[float], None]) -> Server:
+    log_dir.mkdir(parents=True, exist_ok=True)
+    options = {"active_cap": wanted.active_cap, "context_length": wanted.context_length}
+    return launch(wanted.profile, Asked(model=_model(wanted), log=log_dir / LAUNCHED_LOG, options=options), sleep)
+
+
+def _model(wanted: Wanted) -> str:
+    return wanted.model or wanted.profile.model or "model"
 
 
 def _target(wanted: Wanted, host: str, model: str, *, launched: bool, logged: bool) -> Target:
     profile = wanted.profile
     return Target(
         profile=profile.name,
-        base_url=host,
+        base_url=host.rstrip("/"),
         model=model,
         active_cap=wanted.active_cap or profile.active_cap,
         context_length=wanted.context_length or profile.context_length,

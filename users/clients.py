@@ -15,7 +15,7 @@ from users.exchange import Exchange, Link
 from users.worker import Worker
 
 
-class Client(User):  # type: ignore[misc]
+class Client(User):
     """Takes items and does them; `worker` is set for all users of a process before the first is spawned."""
 
     abstract = True
@@ -31,9 +31,10 @@ class Client(User):  # type: ignore[misc]
         worker = Worker.of(self.environment)
         job = worker.agenda.take(type(self).__name__)
         if self._link is None:
-            self._link = Link(worker.address)
-        if not self.keeps_connection or job.item.role is not Role.BAD and job.index % 4 == 3:
-            self._link.drop()  # a fresh connection now and then: both ways have to work
+            self._link = worker.link()
+        fresh_one = job.item.role is not Role.BAD and job.index % 4 == 3  # now and then: both ways have to work
+        if fresh_one or not self.keeps_connection:
+            self._link.drop()
         exchange = None
         try:
             exchange = Exchange(
@@ -77,8 +78,8 @@ def _name(record: RequestRecord) -> str:
 
 
 def _expected(record: RequestRecord) -> bool:
-    if record.role is Role.BAD:
-        return record.outcome in (Outcome.REJECTED, Outcome.COMPLETED)
+    if record.role is Role.BAD and record.outcome in (Outcome.REJECTED, Outcome.COMPLETED):
+        return True
     if record.fault == "none":
         return record.outcome is Outcome.COMPLETED
     return record.outcome in (Outcome.CANCELLED, Outcome.DISCONNECTED, Outcome.COMPLETED)

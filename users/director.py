@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import gevent
 from gevent.event import Event
 
-from analysis.observation import Milestone, Observation, Pace, StageMark
+from analysis.observation import Milestone, Observation, Pace, StageMark, WorkerMark
 from analysis.plan import Group, Plan, Stage
 from users import rounds
 from users.rounds import Round, Speed
@@ -22,6 +22,8 @@ UNIT_WORK_S = 0.5
 UNIT_TOKENS = (12, 48)
 WARM_UP_TOKENS = 8
 FOOTER_LIMIT_S = 15.0
+LOOK_S = 0.5
+"""How often it is looked whether a worker is gone."""
 
 
 class Fleet(Protocol):
@@ -148,11 +150,21 @@ class Director:
                 deadline_s=limit_s, speed=self.speed,
             )  # fmt: skip
             self.fleet.send("gate_round", part.message(), name)
-        if not running.over.wait(stage.limit_units * limit_s):
+        if not self._wait(running, stage.limit_units * limit_s):
             self._cut = True
             self.fleet.send("gate_cut", {"round": running.number})
-            running.over.wait(3 * limit_s + 5)
+            self._wait(running, 3 * limit_s + 5)
         self._running = None
+
+    def _wait(self, running: _Running, limit_s: float) -> bool:
+        until_s = time.monotonic() + limit_s
+        while time.monotonic() < until_s:
+            if running.over.wait(LOOK_S):
+                return True
+            for worker in running.workers - {_index(name) for name in self.fleet.seats()}:
+                self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="missing", detail="lost in the middle of a stage"))
+                self.lost(worker)
+        return False
 
     def _announce(self, running: _Running, name: str, forced: bool) -> None:
         self.observe(Milestone(at_unix_s=time.time(), stage=running.stage.name, name=name, forced=forced))

@@ -17,8 +17,8 @@ from users.request import Request
 from users.stream import Answer, Reader
 from users.wire import Address, Wire
 
-TICK_S = 0.02
-"""How often a fault that depends on time is asked while nothing arrives."""
+KEPT_S = 1.0
+"""A server that promised to keep a connection may close it when it was idle for long; not as soon as this."""
 END_LIMIT_S = 5.0
 """How long a server may take to end an answer after it said that it was over."""
 
@@ -36,6 +36,8 @@ class Link:
 
     address: Address
     wire: Wire | None = None
+    kept_s: float = 0.0
+    """When the last answer on it ended, on the monotonic clock."""
 
     def drop(self) -> None:
         """Close what is kept."""
@@ -120,8 +122,12 @@ class Exchange:
         self._reader = Reader(self._answer, self.request.method)
 
     def _again(self) -> None:
+        """A kept connection was gone: once more on a fresh one, as any HTTP client does, but not in silence."""
+        idle_s = self._started_s - self.link.kept_s
         self.link.drop()
         self._fresh()
+        if idle_s < KEPT_S:
+            self._answer.problem("kept_connection", f"closed {idle_s * 1e3:.0f} ms after an answer that did not say so")
         self._result.again = True
         self._attempt()
 
@@ -153,10 +159,11 @@ class Exchange:
     def _read(self) -> None:
         fault = self.request.fault
         while True:
-            if self.phase is not Phase.FINISHED and fault.leaves(self._progress()):
-                self._leave()
+            progress = self._progress()
+            if self.phase is not Phase.FINISHED and fault.leaves(progress):
+                self._leave(progress)
                 return
-            data = self._receive(fault.timed)
+            data = self._receive(fault.patience_s(progress))
             if data is None:
                 continue
             self._arrived(data)
@@ -167,13 +174,13 @@ class Exchange:
                 self._cut()
                 return
 
-    def _receive(self, timed: bool) -> bytes | None:
+    def _receive(self, patience_s: float | None) -> bytes | None:
         """What arrived; None when it is only time to ask the fault again. Raises TimeoutError at the deadline."""
         left_s = self._left_s()
         if left_s <= 0:
             raise TimeoutError
         try:
-            return self._wire.receive(min(left_s, TICK_S) if timed else left_s)
+            return self._wire.receive(left_s if patience_s is None else min(left_s, patience_s))
         except TimeoutError:
             return None
         except ConnectionResetError as error:
@@ -204,8 +211,8 @@ class Exchange:
 
     # --- the ends ------------------------------------------------------------------------------------------------
 
-    def _leave(self) -> None:
-        result, progress = self._result, self._progress()
+    def _leave(self, progress: Progress) -> None:
+        result = self._result
         result.landed = self.request.fault.landed(progress)
         result.outcome = Outcome.CANCELLED if progress.tokens else Outcome.DISCONNECTED
         result.error, result.detail = ErrorKind.NONE, ""
@@ -307,6 +314,7 @@ class Exchange:
             return
         if self._result.outcome in (Outcome.COMPLETED, Outcome.REJECTED) and self._reader.reusable:
             wire.used = True
+            self.link.kept_s = time.perf_counter()
         else:
             self.link.drop()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from locust.runners import LocalRunner, MasterRunner
+from locust.runners import STATE_MISSING, LocalRunner, MasterRunner
 
 LOCAL = "0"
 
@@ -19,7 +19,8 @@ class LocustFleet:
         if isinstance(self._runner, LocalRunner):
             return {LOCAL: dict(self._runner.user_classes_count)}
         indexes = self._runner.worker_indexes
-        return {str(indexes[node.id]): dict(node.user_classes_count) for node in self._runner.clients.all if node.id in indexes}
+        there = [node for node in self._runner.clients.all if node.id in indexes and node.state != STATE_MISSING]
+        return {str(indexes[node.id]): dict(node.user_classes_count) for node in there}
 
     def send(self, kind: str, data: dict[str, Any], worker: str | None = None) -> None:
         """A message to one worker, or to all."""

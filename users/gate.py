@@ -3,12 +3,15 @@
 The same code serves headless runs, the web UI, and workers; what differs is which runner Locust made.
 """
 
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+import gevent
 from locust.runners import LocalRunner, WorkerRunner
 
 from analysis import ids
@@ -25,15 +28,32 @@ from users.shape import PlanShape
 from users.worker import Worker
 
 
-
 class Place(Protocol):
     """A server that is there, as whoever wires the gate opened it."""
 
-    target: Target
-    pid: int | None
-    log: Log | None
-    refuses: tuple[str, ...]
-    serves: tuple[str, ...]
+    @property
+    def target(self) -> Target:
+        """The facts on it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, where it is on this machine and known."""
+
+    @property
+    def log(self) -> Log | None:
+        """Its log, where it is known."""
+
+    @property
+    def refuses(self) -> tuple[str, ...]:
+        """Rows that it refuses although others may serve them."""
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """Rows that it is known to serve against the catalogue's contract."""
+
+    @property
+    def honours(self) -> tuple[str, ...]:
+        """Parameters that it says it honours."""
 
     def exit_code(self) -> int | None:
         """Of a server that was started for us and ended by itself."""
@@ -58,6 +78,9 @@ def install(environment: Any, open_server: Open, trouble: dict[type[Exception], 
         _give_up(error, ExitCode.USAGE)
     except tuple(trouble) as error:
         _give_up(error, next(code for kind, code in trouble.items() if isinstance(error, kind)))
+    except Exception as error:  # noqa: BLE001 - Locust would log it and go on without a run
+        traceback.print_exc()
+        _give_up(error, ExitCode.BROKEN)
 
 
 def _give_up(error: Exception, code: ExitCode) -> None:
@@ -85,7 +108,9 @@ class WorkerSide:
         environment.events.test_stop.add_listener(lambda **_: self.close())
 
     def close(self) -> None:
-        """Close the shard."""
+        """Close the shard, once nobody is in the middle of a request."""
+        runner = self._environment.runner
+        runner.stop_users(runner.user_classes_count)
         self._with(lambda worker: worker.stop())
 
     def _plan(self, data: dict[str, Any]) -> None:
@@ -123,12 +148,15 @@ class MasterSide:
         environment.events.test_start.add_listener(lambda **_: self._start())
         environment.events.test_stop.add_listener(lambda **_: self._stop())
         environment.events.quitting.add_listener(lambda **_: self._quit())
+        # Locust handles SIGTERM only once its start is over, and with a load shape and no web UI that is when the run is
+        gevent.signal_handler(signal.SIGTERM, environment.runner.quit)
 
     def _load(self, nonce: str) -> Plan:
         options, place = self._options, self._place
         choice = scenario.Choice(
-            seed=options.seed, nonce=nonce, deadline_s=options.deadline_s, endpoint=options.endpoint, refuses=place.refuses, serves=place.serves
-        )
+            seed=options.seed, nonce=nonce, deadline_s=options.deadline_s, endpoint=options.endpoint,
+            refuses=place.refuses, serves=place.serves, honours=place.honours,
+        )  # fmt: skip
         return scenario.load(options.scenario, place.target, choice)
 
     def _new_run_dir(self) -> Path:
@@ -155,15 +183,19 @@ class MasterSide:
             target=plan.target, pid=self._place.pid, observe=collector.observe, exit_code=self._place.exit_code,
             headers=self._headers(), token_gap_s=lambda: new.director.speed.token_gap_s,
         )  # fmt: skip
-        options = {key: str(value) for key, value in vars(self._environment.parsed_options).items() if key in _NOTED and value is not None}
         new = Run(
             plan=plan, run_dir=run_dir, collector=collector, observer=observer, log=self._place.log,
-            fleet=LocustFleet(self._environment.runner),
-            facts=run.facts(_command(), revision, options, {"url": plan.target.base_url, "model": plan.target.model, "pid": self._place.pid}),
+            fleet=LocustFleet(self._environment.runner), facts=self._facts(plan, revision),
         )  # fmt: skip
         self._run = new
         new.fleet.send("gate_plan", {"plan": plan.to_json()})
         return plan
+
+    def _facts(self, plan: Plan, revision: str) -> dict[str, Any]:
+        asked = vars(self._environment.parsed_options)
+        options = {key: str(asked[key]) for key in _NOTED if asked.get(key) is not None}
+        server = {"url": plan.target.base_url, "model": plan.target.model, "pid": self._place.pid}
+        return run.facts(_command(), revision, options, server)
 
     def _start(self) -> None:
         if self._run is not None:
@@ -179,15 +211,17 @@ class MasterSide:
     def _stop(self) -> None:
         if self._run is None:
             return
-        if self._worker is not None:
-            self._worker.close()
+        self._run.fleet.send("gate_close", {})
         code = self._run.finish()
+        self._environment.shape_class.forget()
         self._environment.process_exit_code = int(code)
 
     def _quit(self) -> None:
-        self._stop()
         if self._run is None:
             self._environment.process_exit_code = int(ExitCode.UNKNOWN)
+        else:
+            self._environment.runner.stop()  # after a signal its users still run; the shard is closed once they have stopped
+            self._stop()
         self._place.close()
 
     def _pass_on(self, kind: str) -> Callable[[dict[str, Any]], None]:
@@ -202,7 +236,9 @@ class MasterSide:
 
 
 _KINDS = ("gate_shard_begin", "gate_records", "gate_shard_end", "gate_progress", "gate_lag")
-_NOTED = ("server", "server_log", "server_pid", "scenario", "run_dir", "model", "endpoint", "active_cap", "context_length", "deadline", "seed")
+_NOTED = (
+    "server", "server_log", "server_pid", "scenario", "run_dir", "model", "endpoint", "active_cap", "context_length", "deadline", "seed",
+)  # fmt: skip
 
 
 def _command() -> list[str]:

@@ -39,7 +39,7 @@ class Observer:
 
     def start(self) -> None:
         """Begin the periodic readings."""
-        loops = [(self._health, HEALTH_STEP_S)] if self.target.health_path else []
+        loops: list[tuple[Callable[[], object], float]] = [(self._health, HEALTH_STEP_S)] if self.target.health_path else []
         loops += [(lambda: self._metrics("sample"), METRICS_STEP_S)] if self.target.metrics_path else []
         self._greenlets = [gevent.spawn(self._every, step_s, read) for read, step_s in [*loops, (self._alive, HEALTH_STEP_S)]]
 

@@ -66,8 +66,9 @@ def follow_up_group(plan: Plan, stage: Stage) -> Group:
         item for each in plan.stages for group in each.groups for item in group.items if item.role in (Role.CONTROL, Role.NORMAL)
     ]
     streamed, whole = [item for item in known if item.stream], [item for item in known if not item.stream]
+    pools = (streamed or known, whole or known)
     place = plan.stages.index(stage)
-    chosen = [(pool or known)[(place + number) % len(pool or known)] for number in range(stage.follow_ups) for pool in [(streamed, whole)[number % 2]]]
+    chosen = [pools[number % 2][(place + number) % len(pools[number % 2])] for number in range(stage.follow_ups)]
     items = tuple(
         Item(role=Role.FOLLOW_UP, endpoint=item.endpoint, stream=item.stream, prompt=item.prompt, size="unit", fault="none",
              ending=Ending.NORMAL, tokens=0, row=None)

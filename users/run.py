@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import gevent
+from gevent.lock import RLock
 
 from analysis import manifest
 from analysis.observation import LoopLag
@@ -46,7 +47,7 @@ class Run:
     director: Director = field(init=False)
     exit_code: ExitCode | None = None
     _greenlet: gevent.Greenlet | None = None
-    _finishing: bool = False
+    _lock: RLock = field(default_factory=RLock)
     _trace_count: int = 0
 
     def __post_init__(self) -> None:
@@ -69,17 +70,14 @@ class Run:
 
     def finish(self) -> ExitCode:
         """Close the evidence and judge it; the second call gives the same answer. Never raises: what breaks is 4."""
-        if self.exit_code is not None:
+        with self._lock:
+            if self.exit_code is None:
+                try:
+                    self.exit_code = self._finish()
+                except OSError as error:
+                    print(f"cannot write {self.run_dir}: {error.strerror}; free some space and run again", file=sys.stderr)
+                    self.exit_code = ExitCode.UNKNOWN
             return self.exit_code
-        if self._finishing:
-            return ExitCode.BROKEN
-        self._finishing = True
-        try:
-            self.exit_code = self._finish()
-        except OSError as error:
-            print(f"the run directory {self.run_dir} cannot be written: {error.strerror}; free some space and run again", file=sys.stderr)
-            self.exit_code = ExitCode.UNKNOWN
-        return self.exit_code
 
     # --- inside --------------------------------------------------------------------------------------------------
 

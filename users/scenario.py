@@ -11,6 +11,7 @@ from typing import Any
 from analysis.plan import Group, Item, Plan, PlanError, Row, Stage, Target, Threshold
 from analysis.vocabulary import Contract, Ending, Endpoint, Role
 from faults import FAULTS, bad_requests
+from faults.bad_requests import BadRow
 
 FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 _STAGE_WORDS = {"name", "group", "budget_s", "limit_units", "follow_ups", "watch_s", "faulty"}
@@ -18,6 +19,8 @@ _GROUP_WORDS = {
     "name", "user", "role", "users", "users_per_cap", "count", "count_per_cap", "min_count", "loop", "waits_for", "spacing_s",
     "released_by", "hold_tokens", "hold_s", "needs", "prompts", "endpoints", "streams", "size", "faults", "endings", "tokens", "rows",
 }  # fmt: skip
+LEAVING_TOKENS = 3
+"""How much a client reads of an answer that may have no end, before it leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class Choice:
     refuses: tuple[str, ...]
     serves: tuple[str, ...]
     """Rows in which the profile differs from the catalogue."""
+    honours: tuple[str, ...]
+    """Parameters that the profile promises to honour where they are accepted."""
 
 
 def load(name: str, target: Target, choice: Choice) -> Plan:
@@ -100,7 +105,7 @@ def _group(raw: dict[str, Any], stage: str, target: Target, choice: Choice, prom
     _known(raw, _GROUP_WORDS, f"group {stage}/{name}")
     cap = target.active_cap or 8
     try:
-        kinds = list(_kinds(raw, choice, prompts))
+        kinds = list(_kinds(raw, target, choice, prompts))
         count = int(raw.get("count", 0)) + int(raw.get("count_per_cap", 0)) * cap or len(kinds)
         if "rows" not in raw:
             draw.shuffle(kinds)
@@ -124,7 +129,7 @@ def _group(raw: dict[str, Any], stage: str, target: Target, choice: Choice, prom
         raise PlanError(f"group {stage}/{name}: {type(error).__name__} {error}; see the comments in scenarios/quick.toml") from error
 
 
-def _kinds(raw: dict[str, Any], choice: Choice, prompts: dict[str, str]) -> Iterator[Item]:
+def _kinds(raw: dict[str, Any], target: Target, choice: Choice, prompts: dict[str, str]) -> Iterator[Item]:
     """Every combination that a group names, once."""
     role = Role(raw["role"])
     endpoints = [word for word in map(Endpoint, raw.get("endpoints", ["completions", "chat"])) if choice.endpoint in (None, word)]
@@ -132,7 +137,7 @@ def _kinds(raw: dict[str, Any], choice: Choice, prompts: dict[str, str]) -> Iter
         endpoints = [choice.endpoint]
     keys = [key for prefix in raw.get("prompts", ["short"]) for key in prompts if key.startswith(prefix)]
     if "rows" in raw:
-        yield from _row_kinds(raw, role, endpoints, keys)
+        yield from _row_kinds(raw, role, endpoints, keys, _sent_rows(raw["rows"], target, choice))
         return
     faults = raw.get("faults", ["none"])
     unknown = [fault for fault in faults if fault not in FAULTS]
@@ -147,16 +152,23 @@ def _kinds(raw: dict[str, Any], choice: Choice, prompts: dict[str, str]) -> Iter
         )  # fmt: skip
 
 
-def _row_kinds(raw: dict[str, Any], role: Role, endpoints: list[Endpoint], keys: list[str]) -> Iterator[Item]:
-    number = itertools.count()
-    chosen = raw["rows"]
+def _sent_rows(chosen: list[str], target: Target, choice: Choice) -> Iterator[tuple[BadRow, bool]]:
+    """The rows of a group, and whether their clients have to be ready to leave. What is beyond a context that nobody stated is not sent."""
     for row in bad_requests.catalogue().values():
-        if chosen != ["all"] and row.name not in chosen:
-            continue
-        for endpoint, mode in itertools.product([each for each in endpoints if each in row.endpoints], row.modes):
+        if (chosen == ["all"] or row.name in chosen) and not (row.needs_context and target.context_length is None):
+            yield row, row.endless and _contract(row, choice) is not Contract.MUST_REFUSE
+
+
+def _row_kinds(
+    raw: dict[str, Any], role: Role, endpoints: list[Endpoint], keys: list[str], rows: Iterator[tuple[BadRow, bool]]
+) -> Iterator[Item]:
+    number = itertools.count()
+    for row, leaving in rows:
+        for endpoint, mode in itertools.product([each for each in endpoints if each in row.endpoints], [True] if leaving else row.modes):
             yield Item(
-                role=role, endpoint=endpoint, stream=mode, prompt=keys[next(number) % len(keys)], size="unit", fault="none",
-                ending=Ending.NORMAL, tokens=0, row=row.name,
+                role=role, endpoint=endpoint, stream=mode, prompt=keys[next(number) % len(keys)], size="unit", row=row.name,
+                fault="cancel_after_tokens" if leaving else "none", ending=Ending.FIN if leaving else Ending.NORMAL,
+                tokens=LEAVING_TOKENS if leaving else 0,
             )  # fmt: skip
 
 
@@ -171,6 +183,10 @@ def _drawn(kind: Item, raw: dict[str, Any], draw: random.Random) -> Item:
     )  # fmt: skip
 
 
+def _contract(row: BadRow, choice: Choice) -> Contract:
+    return Contract.MUST_REFUSE if row.name in choice.refuses else Contract.EITHER if row.name in choice.serves else row.contract
+
+
 def _rows(choice: Choice) -> dict[str, Row]:
     known = bad_requests.catalogue()
     for name in (*choice.refuses, *choice.serves):
@@ -178,6 +194,6 @@ def _rows(choice: Choice) -> dict[str, Row]:
             raise PlanError(f"the profile names row {name!r}, which is not in faults/bad_requests.toml")
     rows = {}
     for name, row in known.items():
-        contract = Contract.MUST_REFUSE if name in choice.refuses else Contract.EITHER if name in choice.serves else row.contract
-        rows[name] = Row(contract=contract, why=row.why, traced=row.traced)
+        proof = row.proof if row.parameter is None or row.parameter in choice.honours else None
+        rows[name] = Row(contract=_contract(row, choice), why=row.why, traced=row.traced, proof=proof)
     return rows

@@ -25,7 +25,7 @@ def mix(plan: Plan) -> dict[type[Client], int]:
     return {user: most[user.__name__] for user in USERS if most[user.__name__]}
 
 
-class PlanShape(LoadTestShape):  # type: ignore[misc]
+class PlanShape(LoadTestShape):
     """`begin` prepares a run and gives its plan, `over` says whether it has ended; both are set by whoever wires the run."""
 
     use_common_options = False
@@ -33,12 +33,11 @@ class PlanShape(LoadTestShape):  # type: ignore[misc]
     over: ClassVar[Callable[[], bool]]
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._mix: dict[type[Client], int] | None = None
 
-    def reset_time(self) -> None:
-        """Locust starts a run."""
-        super().reset_time()
+    def forget(self) -> None:
+        """The run is over: the next tick begins another. Locust's own reset will not do: a master calls it in the middle of a start."""
         self._mix = None
 
     def tick(self) -> Any:
@@ -48,7 +47,6 @@ class PlanShape(LoadTestShape):  # type: ignore[misc]
             for user, count in self._mix.items():
                 user.fixed_count = count
         if type(self).over():
-            self._mix = None
             return None
         total = sum(self._mix.values())
         return total, total, list(self._mix)

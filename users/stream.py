@@ -107,7 +107,7 @@ class Reader:
         whole = bytes(self._body[:end])
         del self._body[:end]
         try:
-            for event in SSEClient([whole]).events():
+            for event in SSEClient(iter((whole,))).events():
                 self._event(event.data)
         except UnicodeDecodeError as error:
             self.answer.problem("utf8", error)
@@ -165,6 +165,8 @@ class Reader:
         if not (type(prompt) is int and type(completion) is int and prompt >= 0 and completion >= 0):
             answer.problem("usage", f"not counts: {usage}")
             return
+        if answer.completion_tokens is not None:
+            answer.problem("usage_once", f"{usage} after {answer.completion_tokens} completion tokens")
         answer.prompt_tokens, answer.completion_tokens = prompt, completion
         if usage.get("total_tokens") not in (None, prompt + completion):
             answer.problem("usage", f"total is not the sum: {usage}")
@@ -178,7 +180,7 @@ class Reader:
         if text is None:
             answer.problem("text", f"no text in {str(choice)[:120]}")
         elif text:
-            if answer.finish_reason is not None:
+            if answer.finish_reason is not None and answer.choices < 2:
                 answer.problem("finish_last", f"text after the finish reason: {text!r}")
             if "\ufffd" in text:
                 answer.problem("characters", f"U+FFFD in {text!r}")

@@ -17,7 +17,7 @@ from faults import FAULTS, bad_requests, proofs
 from faults.fault import Aim
 from users import bodies
 from users.agenda import Agenda, Job
-from users.exchange import Exchange
+from users.exchange import Exchange, Link
 from users.recorder import Recorder
 from users.request import Place, Request, head
 from users.rounds import Round, Speed
@@ -47,6 +47,7 @@ class Worker:
     recorder: Recorder = field(init=False)
     _batch: int = 0
     _closed: bool = False
+    _links: list[Link] = field(default_factory=list)
     _speeds: list[tuple[float, float]] = field(default_factory=list)
     _references: dict[tuple[str, Endpoint], str] = field(default_factory=dict)
     _greenlets: list[gevent.Greenlet] = field(default_factory=list)
@@ -77,6 +78,11 @@ class Worker:
         self.recorder.flush()
         self.send("gate_shard_end", {"worker": self.index, "count": self.recorder.count - self.recorder.open_count})
 
+    def link(self) -> Link:
+        """A user's connection to the server; all are dropped when a round is over, so that none of ours is open while the server rests."""
+        self._links.append(Link(self.address))
+        return self._links[-1]
+
     # --- requests ------------------------------------------------------------------------------------------------
 
     def request(self, job: Job) -> Request:
@@ -92,7 +98,8 @@ class Worker:
         """Close the record of an exchange, whatever became of it."""
         record = exchange.record()
         if record.row is not None:
-            record = proofs.proven(record, bad_requests.catalogue()[record.row], self._references.get((record.prompt, record.endpoint)))
+            known = proofs.Known(prompt=self.plan.prompts[record.prompt], reference=self._references.get((record.prompt, record.endpoint)))
+            record = proofs.proven(record, self.plan.rows[record.row].proof, known)
         self.recorder.close(record)
         self._learn(record)
         return record
@@ -189,6 +196,8 @@ class Worker:
     def _tell(self, kind: str, number: int, value: str) -> None:
         speeds = [list(map(statistics.median, zip(*self._speeds, strict=True)))] if kind == "done" and self._speeds else []
         if kind == "done":
+            for link in self._links:
+                link.drop()
             self._speeds = []
             self.recorder.flush()
         self.send("gate_progress", {"worker": self.index, "round": number, "kind": kind, "value": value, "speeds": speeds})

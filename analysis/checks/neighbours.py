@@ -67,7 +67,7 @@ def _moments(evidence: Evidence, stage: str) -> list[tuple[str, float]]:
         if record.stage == stage and record.role is Role.FAULTY and record.cut_s is not None:
             found.append((record.fault, record.started_unix_s + record.cut_s))
         elif record.stage == stage and record.role is Role.BAD:
-            found.append((record.row or record.fault, record.started_unix_s + (record.sent_s or 0.0)))
+            found.append((f"a bad request answered by {record.status}", sent_unix_s(record)))
     return found
 
 

@@ -97,7 +97,9 @@ def _late(evidence: Evidence, records: list[RequestRecord]) -> list[str]:
     limit = evidence.limit("refusal_s") + evidence.limit("refusal_units") * (speed.unit_s + speed.serial_prefill_s)
     late = []
     for record in records:
-        took = record.ended_s - (record.sent_s or 0.0) - evidence.ours(sent_unix_s(record), end_unix_s(record))
+        took = record.ended_s - (record.sent_s or 0.0)
+        if took > limit:
+            took -= evidence.ours(sent_unix_s(record), end_unix_s(record))
         if record.outcome is Outcome.REJECTED and took > limit:
             late.append(f"{ending(record)}: refused after {took:.1f} s (limit {limit:.1f} s)")
     return late

@@ -62,7 +62,7 @@ def length_s(gap: Gap) -> float:
 def unexplained_s(evidence: Evidence, gap: Gap, begun: Starts, prefill_factor: float) -> float:
     """Seconds of a gap that neither prefill nor our own side explains. Beside others a prefill takes some time more than alone."""
     left = length_s(gap) - prefill_factor * begun.within_s(gap)
-    return max(left - (evidence.ours(*gap) if left > 0 else 0.0), 0.0)
+    return max(left - (evidence.ours(*gap) if left > 0 and len(evidence.lags) else 0.0), 0.0)
 
 
 def usual_worst_s(evidence: Evidence, speed: Tempo, prefill_factor: float) -> float:

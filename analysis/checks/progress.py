@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.checks.requests import EXPECTED, end_unix_s, sent_unix_s, shown, where
+from analysis.checks.requests import EXPECTED, end_unix_s, most_in_flight, sent_unix_s, shown, where
 from analysis.checks.tempo import Tempo, tempo
 from analysis.evidence import Evidence
 from analysis.finding import Check, Finding, failed, passed, unknown
@@ -47,11 +47,10 @@ def _stall(evidence: Evidence) -> Finding:
         f"no sign from the whole server for {one.length_s:.1f} s while {where(one.waiting)} waited (limit {one.limit_s:.1f} s)"
         for one in silences
     ]
+    wrong += [line for record in evidence.records if (line := _kept_waiting(evidence, record, limit))]
     if wrong:
         return failed(f"the server stopped moving {len(wrong)} times", *shown(wrong))
-    longest = max(
-        after - before for record in streams for before, after in zip(record.token_times_s, record.token_times_s[1:], strict=False)
-    )
+    longest = max(after - before for record in streams for before, after in pairwise(record.token_times_s))
     return passed(f"{len(streams)} streams kept moving; the longest gap was {longest:.2f} s (limit {limit:.1f} s)")
 
 
@@ -70,6 +69,20 @@ def _gaps_over(evidence: Evidence, record: RequestRecord, limit: float) -> Itera
             theirs = end - begin - evidence.ours(begin, end)
             if theirs > limit:
                 yield f"{where(record)}: nothing for {theirs:.1f} s, {before:.2f} s after it began (limit {limit:.1f} s)"
+
+
+def _kept_waiting(evidence: Evidence, record: RequestRecord, limit: float) -> str | None:
+    """A stream whose first token was long in coming although there was a slot for everybody who was there."""
+    cap = evidence.plan.target.active_cap
+    begin = sent_unix_s(record)
+    end = end_unix_s(record) if record.first_token_s is None else record.started_unix_s + record.first_token_s
+    if cap is None or not record.stream or record.role is Role.BAD or end - begin <= limit:
+        return None
+    there = [other for other in evidence.records if sent_unix_s(other) < end and end_unix_s(other) > begin]
+    most, theirs = most_in_flight(there), end - begin - evidence.ours(begin, end)
+    if most > cap or theirs <= limit:
+        return None
+    return f"{where(record)}: no token for {theirs:.1f} s, with at most {most} requests on {cap} slots (limit {limit:.1f} s)"
 
 
 def long_silences(evidence: Evidence, speed: Tempo) -> list[Silence]:

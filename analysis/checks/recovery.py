@@ -61,9 +61,17 @@ def _slower(evidence: Evidence, records: list[RequestRecord]) -> list[str]:
             wrong.append(f"{where(record)}: {theirs:.2f} s, and {before:.2f} s before anybody misbehaved (limit {limit:.2f} s)")
     if len(factors) >= evidence.limit("recovery_samples") and median(factors) > evidence.limit("recovery_median_factor"):
         wrong.append(f"follow-ups took {median(factors):.1f} times as long as before, in the median of {len(factors)}")
-    pace = median(gaps(completed(records)) or [0.0])
-    if pace > evidence.limit("recovery_median_factor") * speed.gap_s + evidence.limit("recovery_noise_s"):
-        wrong.append(f"follow-ups got a token every {pace:.3f} s, and {speed.gap_s:.3f} s before")
+    return wrong + _dragging(evidence, records, speed)
+
+
+def _dragging(evidence: Evidence, records: list[RequestRecord], speed: Tempo) -> list[str]:
+    """Stages after which tokens come much more slowly than before."""
+    limit = evidence.limit("recovery_median_factor") * speed.solo_gap_s + evidence.limit("recovery_gap_s")
+    wrong = []
+    for stage in evidence.plan.stages:
+        between = gaps([record for record in completed(records) if record.stage == stage.name])
+        if len(between) >= evidence.limit("recovery_gaps") and median(between) > limit:
+            wrong.append(f"after {stage.name} a token came every {median(between):.3f} s, and every {speed.solo_gap_s:.3f} s before")
     return wrong
 
 

@@ -14,6 +14,8 @@ from analysis.vocabulary import Role
 class Tempo:
     """Seconds that the server takes by itself."""
 
+    solo_gap_s: float
+    """Between two events with text, alone (median)."""
     gap_s: float
     """Between two events with text: alone or under fault-free load, whichever is longer (median)."""
     prefill_s: float
@@ -46,7 +48,9 @@ def tempo(evidence: Evidence) -> Tempo | None:
     prefill_s = max([pace.first_token_s, *by_prompt.values()])
     cap = evidence.plan.target.active_cap or max(most_in_flight(control), 1)
     unit_s = prefill_s + gap_s * pace.unit_tokens
-    return Tempo(gap_s=gap_s, prefill_s=prefill_s, prefill_by_prompt_s=by_prompt, unit_s=unit_s, cap=cap)
+    return Tempo(
+        solo_gap_s=pace.token_gap_s, gap_s=gap_s, prefill_s=prefill_s, prefill_by_prompt_s=by_prompt, unit_s=unit_s, cap=cap
+    )  # fmt: skip
 
 
 def gaps(records: list[RequestRecord]) -> list[float]:

@@ -36,11 +36,10 @@ class SplitExperts:
         own_shares, other_shares = shares.chunk(2, dim=1)
         with self._failures():
             self._peer.call(layer, hidden.shape[0])
-            finish_sending = self._transport.send(torch.cat((hidden, other_shares), dim=1))
+            self._transport.send(torch.cat((hidden, other_shares), dim=1))
             finish_receiving = self._transport.receive(hidden.shape, hidden.dtype)
         own = self._own.forward(layer, hidden, own_shares)
         with self._failures():
-            finish_sending()
             return own + finish_receiving()
 
     @contextmanager

@@ -160,6 +160,7 @@ class Generation:
         while not isinstance(event := await events.get(), Finish):
             if not watcher.done():
                 await self._write(request, send, self._seams.piece_events(request, event))
+                await asyncio.sleep(0)  # sending alone does not yield, and a backlog must hide neither a reset nor other streams
         if event.error is not None:
             await self._write(request, send, self._seams.error_events(request, unavailable(event.error)))
         elif event.finish_reason is not None:

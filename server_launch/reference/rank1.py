@@ -45,7 +45,7 @@ def serve(channel: socket.socket, transport: Transport, experts: Experts, hidden
         layer, row_count = control.unpack_call(message)
         rows = transport.receive((row_count, width), COMPUTE_DTYPE)()
         hidden, shares = torch.split(rows, [hidden_size, len(experts.indices)], dim=1)
-        transport.send(experts.forward(layer, hidden, shares))()
+        transport.send(experts.forward(layer, hidden, shares))
 
 
 def _run(options: argparse.Namespace, channel: socket.socket) -> None:

@@ -19,12 +19,12 @@ _distributed: Any = torch.distributed
 
 
 class Transport(Protocol):
-    """One end of the exchange. Both calls start at once and return what finishes them; a broken exchange raises RuntimeError."""
+    """One end of the exchange, which goes strictly to and fro; a broken one raises RuntimeError."""
 
     device: torch.device
 
-    def send(self, tensor: torch.Tensor) -> Callable[[], None]:
-        """Start sending; the call returned blocks until the tensor may be reused."""
+    def send(self, tensor: torch.Tensor) -> None:
+        """Start sending; the tensor must not change before the other end has answered."""
 
     def receive(self, shape: Sequence[int], dtype: torch.dtype) -> Callable[[], torch.Tensor]:
         """Start receiving a tensor of known shape; the call returned blocks until it is here."""
@@ -40,15 +40,13 @@ class _PointToPoint:
         self.device = device
         self._group = group
         self._other_rank = other_rank
+        self._sending: tuple[Any, torch.Tensor] | None = None
 
-    def send(self, tensor: torch.Tensor) -> Callable[[], None]:
+    def send(self, tensor: torch.Tensor) -> None:
         """See Transport."""
-        work = self._group.send([tensor], self._other_rank, 0)
-
-        def finish() -> None:
-            work.wait()
-
-        return finish
+        # Kept, but never waited for: the answer proves that it has arrived, and when the other rank dies, gloo ends every wait
+        # for a tensor but not every wait for one that it sends.
+        self._sending = (self._group.send([tensor], self._other_rank, 0), tensor)
 
     def receive(self, shape: Sequence[int], dtype: torch.dtype) -> Callable[[], torch.Tensor]:
         """See Transport."""
@@ -74,7 +72,7 @@ class HostStaged(_PointToPoint):
         super().__init__(group, 1 - rank, torch.device("cpu"))
 
     def abort(self) -> None:
-        """Nothing to do: the peer's death closes the connection, which ends every wait."""
+        """Nothing to do: the peer's death closes the connection, which ends the wait for its answer."""
 
 
 class Nccl(_PointToPoint):
@@ -106,7 +104,7 @@ def _greet(transport: _PointToPoint, rank: int) -> None:
     word = torch.zeros(1, device=transport.device)
     for speaker in (0, 1):
         if speaker == rank:
-            transport.send(word)()
+            transport.send(word)
         else:
             transport.receive((1,), word.dtype)()
 

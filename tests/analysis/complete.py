@@ -143,10 +143,10 @@ def write(made: build.Run, run_dir: Path, log_lines: list[str] | None = None) ->
 
 def trace_line(trace: TraceEvent) -> str:
     """The line that a server would have logged for a trace."""
-    from analysis.traces import pegainfer  # noqa: PLC0415
+    from analysis.traces import pegainfer
 
     names = {**pegainfer._FLOATS, **pegainfer._COUNTS}
-    import json  # noqa: PLC0415
+    import json
 
     raw = {theirs: getattr(trace, ours) for ours, theirs in names.items()}
     raw |= {"request_id": trace.raw_id, "terminal_reason": str(trace.reason), "finish_reason": trace.finish_reason, "error": trace.error}

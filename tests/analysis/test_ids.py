@@ -1,9 +1,10 @@
 """Ids survive what servers do to them."""
 
 import pytest
-from analysis import ids
 from hypothesis import given
 from hypothesis import strategies as st
+
+from analysis import ids
 
 NONCE = "00112233aabbccdd"
 MINE = ids.make(NONCE, 7, 42)
@@ -49,4 +50,4 @@ def test_an_id_of_ours_behind_one_of_another_run_is_found() -> None:
 @given(st.integers(0, 999), st.integers(0, 99_999_999), st.text(), st.text())
 def test_every_id_is_found_again(worker: int, sequence: int, before: str, after: str) -> None:
     found = ids.find(before + ids.make(NONCE, worker, sequence) + after, NONCE)
-    assert found is not None and found.sequence == sequence or NONCE in before
+    assert (found is not None and found.sequence == sequence) or NONCE in before

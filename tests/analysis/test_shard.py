@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from analysis import ids, shard
 from analysis.record import RequestRecord
 from tests.analysis import build

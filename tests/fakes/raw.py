@@ -75,7 +75,7 @@ class RawServer:
 
     def __init__(self, *scripts: Script) -> None:
         self.peers: list[Peer] = []
-        self.errors: list[BaseException] = []
+        self.errors: list[Exception] = []
         self._scripts = scripts
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._over = threading.Semaphore(0)
@@ -120,7 +120,7 @@ class RawServer:
     def _play(self, script: Script, peer: Peer) -> None:
         try:
             script(peer)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - raised again in the test that runs it
             self.errors.append(error)
         finally:
             peer.socket.close()

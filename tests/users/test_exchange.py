@@ -7,13 +7,17 @@ import pytest
 from analysis.vocabulary import Ending, ErrorKind, Outcome, Phase
 from faults.abandon_whole import AbandonWhole
 from faults.cancel_after_tokens import CancelAfterTokens
+from faults.fault import Dwell
 from faults.leave_after_headers import LeaveAfterHeaders
 from faults.leave_after_send import LeaveAfterSend
 from tests.fakes.raw import LAST_CHUNK, PATIENCE_S, STREAM_HEAD, Peer, RawServer, event, response
 from tests.users.build import GOOD, answered, exchange, link, request, token, usage
 from users.exchange import Exchange, Release
 
-WHOLE = b'{"id":"cmpl-1","choices":[{"index":0,"text":" one two","finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}'
+WHOLE = (
+    b'{"id":"cmpl-1","choices":[{"index":0,"text":" one two","finish_reason":"length"}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":2}}'
+)
 REFUSAL = b'{"error":{"message":"no","type":"invalid_request_error"}}'
 
 
@@ -235,6 +239,7 @@ def test_a_kept_connection_that_went_stale_is_replaced_once_and_noted(how: str) 
         kept.drop()
     assert (record.outcome, record.reused, record.text) == (Outcome.COMPLETED, False, " one two")
     assert "fresh connection" in record.detail
+    assert [problem.partition(":")[0] for problem in record.problems] == ["kept_connection"]
 
 
 def test_a_fresh_connection_that_is_closed_without_an_answer_is_no_stale_one() -> None:
@@ -294,7 +299,7 @@ def test_leaving_before_the_first_token_is_a_disconnect() -> None:
         peer.until_end()
 
     with RawServer(script) as server:
-        record = exchange(server, request(LeaveAfterSend(dwell_s=0.05), Ending.RST))
+        record = exchange(server, request(LeaveAfterSend(dwell=Dwell(seconds=0.05)), Ending.RST))
         server.join()
     assert (record.outcome, record.phase, record.landed) == (Outcome.DISCONNECTED, Phase.AWAITING_HEADERS, True)
     assert record.cut_s is not None and record.sent_s is not None and record.cut_s - record.sent_s >= 0.05
@@ -327,7 +332,7 @@ def test_an_answer_that_was_over_before_its_client_left_is_completed() -> None:
 
 def test_abandoning_a_whole_answer() -> None:
     with RawServer(lambda peer: (peer.request(), peer.until_end(), None)[2]) as server:
-        record = exchange(server, request(AbandonWhole(dwell_s=0.05), stream=False))
+        record = exchange(server, request(AbandonWhole(dwell=Dwell(seconds=0.05)), stream=False))
         server.join()
     assert (record.outcome, record.landed, server.peers[0].end) == (Outcome.DISCONNECTED, True, "fin")
 

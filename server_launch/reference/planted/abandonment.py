@@ -141,7 +141,7 @@ class AbortOnlyAcknowledged(Planted):
 
 @plant(Kind.LOST_ABORT, "sgl-project/sglang #34113", "metrics.honest", "retire.waste", "neighbours.unharmed")
 class AbortedWorkGoesOn(Planted):
-    """An abandoned request is retired in every respect, but the engine goes on computing two hundred tokens for it."""
+    """An abandoned request is retired in every respect, but the engine goes on computing forty tokens for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,5 +156,5 @@ class AbortedWorkGoesOn(Planted):
         for cache, tokens in list(self._ghosts):
             tokens += scheduler.engine.decode([cache], tokens[-1:])
             scheduler.metrics.generated(1)
-            if len(tokens) > 200:
+            if len(tokens) > 40:
                 self._ghosts.remove((cache, tokens))

@@ -37,12 +37,12 @@ class OneSlotLeaksOnce(_FewerSlots):
 
 @plant(Kind.LEAK, "BerriAI/litellm #20256", "state.capacity")
 class RefusalLeaksPermit(_FewerSlots):
-    """Every third refusal keeps the permit that it took."""
+    """The sixth refusal keeps the permit that it took."""
 
     def refusal(self, scheduler: Scheduler, request: Request) -> ApiError | None:
         error = super().refusal(scheduler, request)
-        if error is not None and self.lost < scheduler.options.active_cap - 1:
-            self.lost += self.nth(3)
+        if error is not None and not self.lost:
+            self.lost += self.nth(6)
         return error
 
 
@@ -54,23 +54,6 @@ class CancelReturnsSlotTwice(_FewerSlots):
         if request.gone:
             self.lost -= self.nth(10)
         super().free(scheduler, request)
-
-
-@plant(Kind.LEAK, "BerriAI/litellm #40846", "outcomes.accepted", "outcomes.normal")
-class SlotFreedTooLate(Planted):
-    """The slot of a request that just ended still counts for the next arrival, which gets a false 429 when it comes at once."""
-
-    _ended_unix_s = 0.0
-
-    def refusal(self, scheduler: Scheduler, request: Request) -> ApiError | None:
-        queued_unix_s = request.timeline.queued_unix_s or 0.0
-        if len(scheduler.active) + 1 >= scheduler.options.active_cap and queued_unix_s - self._ended_unix_s < 0.02:
-            return ApiError(429, "too many requests", code="rate_limit_exceeded")
-        return super().refusal(scheduler, request)
-
-    def count_finished(self, scheduler: Scheduler, request: Request, reason: TerminalReason) -> None:
-        self._ended_unix_s = request.timeline.terminal_unix_s or 0.0
-        super().count_finished(scheduler, request, reason)
 
 
 @plant(Kind.LEAK, "huggingface/text-generation-inference #1199", "outcomes.normal", "recovery.follow_up", "outcomes.accepted")

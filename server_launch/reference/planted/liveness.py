@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from server_launch.reference.errors import ApiError
 from server_launch.reference.http import HttpServer
 from server_launch.reference.planted.bug import Kind, Planted, plant
 from server_launch.reference.request import Event, Piece, Request
@@ -21,21 +20,6 @@ class EngineHangs(Planted):
 
     def after_abort(self, scheduler: Scheduler, request: Request) -> None:
         self.nth(1, "abort")
-
-
-@plant(Kind.NO_PROGRESS, "ml-explore/mlx-lm #1505", "outcomes.normal", "recovery.follow_up", "health.honest")
-class EngineDiesUnnoticed(Planted):
-    """After thirty aborts the engine ends by an error, and health goes on answering 200."""
-
-    def tick(self, scheduler: Scheduler) -> None:
-        if self._counts["abort"] >= 30:
-            raise RuntimeError("tensor sizes do not match")
-
-    def after_abort(self, scheduler: Scheduler, request: Request) -> None:
-        self.nth(1, "abort")
-
-    def health(self, server: HttpServer) -> ApiError | None:
-        return None
 
 
 @plant(Kind.NO_PROGRESS, "theroyallab/tabbyAPI #428", "outcomes.timeout", "progress.stall", "recovery.follow_up")

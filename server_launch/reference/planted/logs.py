@@ -27,14 +27,3 @@ class AbortFloodsLog(Planted):
     def after_abort(self, scheduler: Scheduler, request: Request) -> None:
         for attempt in range(200):
             _log.warning("request %s not found in the batch, attempt %d", request.id, attempt)
-
-
-@plant(Kind.UNANSWERED, "huggingface/text-generation-inference #2842", "log.clean")
-class WaitingFloodsLog(Planted):
-    """While anybody waits, every step writes two hundred lines on the queue."""
-
-    def rows(self, scheduler: Scheduler) -> list[Request]:
-        if scheduler.pending:
-            for place in range(200):
-                _log.info("allocating block %d for a waiting request", place)
-        return super().rows(scheduler)

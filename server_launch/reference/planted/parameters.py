@@ -1,6 +1,5 @@
 """Parameters and limits that are accepted and not honoured."""
 
-from dataclasses import replace
 from typing import Any
 
 from server_launch.reference.errors import ApiError
@@ -55,14 +54,6 @@ class IncludeUsageIgnored(_Ignoring):
     """A stream that asks for usage gets none."""
 
     fields = ("stream_options",)
-
-
-@plant(Kind.WRONG_VERDICT, "vllm-project/vllm PR #47494", "outcomes.rejection", "outcomes.accepted")
-class ModelIgnored(Planted):
-    """Whatever model is asked for, the one that is loaded answers."""
-
-    def validate(self, server: HttpServer, endpoint: Endpoint, body: dict[str, Any]) -> Checked:
-        return super().validate(server, endpoint, {**body, "model": server.options.served_model_name})
 
 
 @plant(Kind.WRONG_VERDICT, "vllm-project/vllm #36830", "outcomes.accepted")
@@ -123,14 +114,3 @@ class OverContextTruncated(Planted):
         request.max_tokens = min(request.max_tokens, scheduler.context_length - 1)
         request.prompt_ids = request.prompt_ids[-(scheduler.context_length - request.max_tokens) :]
         return None
-
-
-@plant(Kind.WRONG_VERDICT, "vllm-project/vllm PR #51795", "outcomes.rejection")
-class NegativeTokensAccepted(Planted):
-    """Negative token ids in a prompt count from the end of the vocabulary."""
-
-    def validate(self, server: HttpServer, endpoint: Endpoint, body: dict[str, Any]) -> Checked:
-        call, messages = super().validate(server, endpoint, body)
-        if isinstance(call.prompt, tuple):
-            call = replace(call, prompt=tuple(token % server.scheduler.engine.vocab_size for token in call.prompt))
-        return call, messages

@@ -41,23 +41,6 @@ class PreemptedAnswerCut(Planted):
         return super().finish_reason(scheduler, request, token)
 
 
-@plant(Kind.PRESSURE, "vllm-project/vllm #49674", "stability.output", "stream.content")
-class PreemptedTextRepeats(Planted):
-    """While others wait, every tenth request is computed again from its fifth token on, and sends that text twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sent: dict[str, list[Piece]] = {}
-
-    def emit(self, scheduler: Scheduler, request: Request, piece: Piece) -> None:
-        sent = self._sent.setdefault(request.id, [])
-        sent.append(piece)
-        super().emit(scheduler, request, piece)
-        if scheduler.pending and len(sent) == 8 and self.nth(10):
-            for again in sent[4:]:
-                super().emit(scheduler, request, again)
-
-
 @plant(Kind.PRESSURE, "vllm-project/vllm #52360", "stability.output", "stream.content", "recovery.follow_up")
 class PrefixReusedWrongly(Planted):
     """Once others had to wait, every fifth prompt loses its first token to a wrong prefix of the cache."""

@@ -53,6 +53,25 @@ def test_silence_in_which_we_stood_still_ourselves_is_not_the_servers() -> None:
     assert stall(run).status is Status.PASS
 
 
+def late(run: build.Run) -> None:
+    """A bystander whose first token comes after 6 s, beside others that are served all the time."""
+    run.spoil(first_bystander, token_times_s=(6.0, 6.01), first_token_s=6.0, last_token_s=6.01, ended_s=6.02)
+
+
+def test_a_stream_that_waits_long_with_a_slot_free_is_a_fault() -> None:
+    run = build.good()
+    run.retarget(active_cap=4)
+    late(run)
+    finding = stall(run)
+    assert finding.status is Status.FAIL and "no token for 6.0 s, with at most 3 requests on 4 slots" in finding.evidence[0]
+
+
+def test_a_stream_that_waits_long_behind_a_full_server_is_queued() -> None:
+    run = build.good()
+    late(run)
+    assert stall(run).status is Status.PASS
+
+
 def test_a_second_of_silence_is_this_machine() -> None:
     run = build.good()
     run.spoil(first_bystander, token_times_s=(0.02, 0.03, 0.04, 1.6, 1.7, 1.8), ended_s=1.9)

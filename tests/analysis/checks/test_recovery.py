@@ -69,6 +69,16 @@ def test_all_follow_ups_that_waited_half_a_second_are_a_fault() -> None:
     assert finding.status is Status.FAIL and "in the median" in finding.evidence[0]
 
 
+def test_tokens_that_come_slowly_after_one_stage_are_a_fault() -> None:
+    run = build.good()
+    for index in range(2):
+        run.add(build.completed("overload", 9.2 + index * 0.1, role=Role.FOLLOW_UP, group="follow_up"))
+    slow = tuple(0.02 + 0.1 * step for step in range(6))
+    run.spoil(lambda record: follow_up(record) and record.stage == "overload", token_times_s=slow, last_token_s=slow[-1], ended_s=0.6)
+    finding = recovered(run)
+    assert finding.status is Status.FAIL and finding.evidence == ("after overload a token came every 0.100 s, and every 0.010 s before",)
+
+
 def test_a_missing_follow_up_is_unknown() -> None:
     run = build.good()
     run.drop(lambda record: follow_up(record) and record.stage == "overload")

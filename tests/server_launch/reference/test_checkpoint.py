@@ -27,6 +27,7 @@ PROMPTS = [
     "x",
     "user: Hi\n",
 ]
+FILES = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
 
 
 @pytest.fixture(scope="module")
