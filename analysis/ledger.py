@@ -78,8 +78,15 @@ def trace_frame(traces: Iterable[TraceEvent]) -> pd.DataFrame:
 def _frame(cls: type[Any], rows: Iterable[Any]) -> pd.DataFrame:
     names = [field.name for field in fields(cls)]
     rows = list(rows)
-    frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, columns=names)
+    frame = pd.DataFrame({name: [_encodable(getattr(row, name)) for row in rows] for name in names}, columns=names)
     return frame.astype({"request_id": "str"})  # of no rows, or of absent ids only, pandas would guess a number
+
+
+def _encodable(value: Any) -> Any:
+    """Half characters, which a server may send by their JSON escapes, spelt out: Arrow takes nothing that is not UTF-8."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()
+    return tuple(map(_encodable, value)) if isinstance(value, tuple) else value
 
 
 def _places(traces: Sequence[TraceEvent], roles: dict[str, str]) -> list[str]:

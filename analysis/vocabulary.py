@@ -166,7 +166,12 @@ class ExitCode(IntEnum):
     """What the shell sees."""
 
     PASS = 0
+    """Every question was answered, and well."""
     FAIL = 1
+    """At least one check shows a fault of the server."""
     USAGE = 2
+    """An option, a scenario, a profile, a model name or a log that cannot be used; one line says what to do."""
     UNKNOWN = 3
+    """Nothing was found wrong, and evidence is missing: a server out of reach, a lost worker, a fault that never landed."""
     BROKEN = 4
+    """The gate itself broke."""

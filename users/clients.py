@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 from locust import User, task
 
 from analysis.record import RequestRecord
-from analysis.vocabulary import Outcome, Role
-from users.agenda import Job
+from analysis.vocabulary import Contract, Outcome, Role
 from users.exchange import Exchange, Link
 from users.worker import Worker
 
+FRESH = 4
+"""Every so many items a normal client comes with a fresh connection: both ways have to work."""
+
 
 class Client(User):
-    """Takes items and does them; `worker` is set for all users of a process before the first is spawned."""
+    """Takes items and does them."""
 
     abstract = True
     keeps_connection: ClassVar[bool] = True
@@ -32,19 +34,16 @@ class Client(User):
         job = worker.agenda.take(type(self).__name__)
         if self._link is None:
             self._link = worker.link()
-        fresh_one = job.item.role is not Role.BAD and job.index % 4 == 3  # now and then: both ways have to work
-        if fresh_one or not self.keeps_connection:
+        if not self.keeps_connection or (job.item.role is not Role.BAD and job.index % FRESH == FRESH - 1):
             self._link.drop()
         exchange = None
         try:
-            exchange = Exchange(
-                worker.request(job), self._link, job.release, lambda phase: worker.agenda.note(job, phase)
-            )
+            exchange = Exchange(worker.request(job), self._link, job.release, lambda phase: worker.agenda.note(job, phase))
             exchange.run()
         finally:
             if exchange is not None:
-                record = worker.finished(job, exchange)
-                self._tell_locust(job, record)
+                record = worker.finished(exchange)
+                self._tell_locust(record, None if record.row is None else worker.plan.rows[record.row].contract)
             worker.agenda.end(job)
 
     def on_stop(self) -> None:
@@ -52,37 +51,18 @@ class Client(User):
         if self._link is not None:
             self._link.drop()
 
-    def _tell_locust(self, job: Job, record: RequestRecord) -> None:
+    def _tell_locust(self, record: RequestRecord, contract: Contract | None) -> None:
         """Locust's own statistics: what was expected is a success there."""
         self.environment.events.request.fire(
             request_type="POST",
-            name=_name(record),
+            name=kind(record, contract),
             response_time=record.ended_s * 1000,
             response_length=len(record.text),
-            exception=None if _expected(record) else Unexpected(f"{record.outcome}: {record.detail}"),
+            exception=None if expected(record, contract) else Unexpected(f"{record.outcome}: {record.detail}"),
             context={"request_id": record.request_id},
             start_time=record.started_unix_s,
             url=None,
         )
-
-
-class Unexpected(Exception):
-    """An end that the item did not aim at; shown in Locust's failures."""
-
-
-def _name(record: RequestRecord) -> str:
-    if record.role is Role.BAD:
-        return "bad request"
-    mode = "stream" if record.stream else "whole"
-    return f"{record.endpoint} {mode}" if record.fault == "none" else record.fault.replace("_", " ")
-
-
-def _expected(record: RequestRecord) -> bool:
-    if record.role is Role.BAD and record.outcome in (Outcome.REJECTED, Outcome.COMPLETED):
-        return True
-    if record.fault == "none":
-        return record.outcome is Outcome.COMPLETED
-    return record.outcome in (Outcome.CANCELLED, Outcome.DISCONNECTED, Outcome.COMPLETED)
 
 
 class NormalUser(Client):
@@ -112,3 +92,28 @@ class MalformedUser(Client):
 
 
 USERS: tuple[type[Client], ...] = (NormalUser, CancellingUser, DisconnectingUser, HoldingUser, MalformedUser)
+
+
+class Unexpected(Exception):
+    """An end that the item did not aim at; shown in Locust's failures."""
+
+
+_KINDS = {Contract.MUST_REFUSE: "bad request", Contract.EITHER: "odd request", Contract.MUST_SERVE: "legal corner case"}
+_SERVED = (Outcome.COMPLETED, Outcome.CANCELLED)
+_ENDS = {Contract.MUST_REFUSE: (Outcome.REJECTED,), Contract.EITHER: (Outcome.REJECTED, *_SERVED), Contract.MUST_SERVE: _SERVED}
+
+
+def kind(record: RequestRecord, contract: Contract | None) -> str:
+    """What a request is called in Locust's statistics."""
+    if contract is not None:
+        return _KINDS[contract]
+    return f"{record.endpoint} {'stream' if record.stream else 'whole'}" if record.fault == "none" else record.fault.replace("_", " ")
+
+
+def expected(record: RequestRecord, contract: Contract | None) -> bool:
+    """It ended in a way that its kind may end; whether that was right in every respect is for the judge to say."""
+    if contract is not None:
+        return record.outcome in _ENDS[contract]
+    if record.fault == "none":
+        return record.outcome is Outcome.COMPLETED
+    return record.outcome in (Outcome.CANCELLED, Outcome.DISCONNECTED, Outcome.COMPLETED)

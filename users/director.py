@@ -4,17 +4,17 @@ It owns the order of a run and nothing else: stage, settle, reading, follow-ups,
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, Protocol
 
 import gevent
 from gevent.event import Event
 
-from analysis.observation import Milestone, Observation, Pace, StageMark, WorkerMark
+from analysis.observation import Milestone, Observation, Pace, Problem, StageMark, WorkerMark
 from analysis.plan import Group, Plan, Stage
-from users import rounds
+from users import lessons, rounds
+from users.lessons import Lesson
 from users.rounds import Round, Speed
 
 UNIT_WORK_S = 0.5
@@ -22,6 +22,8 @@ UNIT_WORK_S = 0.5
 UNIT_TOKENS = (12, 48)
 WARM_UP_TOKENS = 8
 FOOTER_LIMIT_S = 15.0
+HOPELESS_TIMEOUTS = 8
+"""So many deadlines passed: the verdict is certain, and every further stage would take minutes."""
 LOOK_S = 0.5
 """How often it is looked whether a worker is gone."""
 
@@ -78,19 +80,26 @@ class Director:
     stage: str = ""
     _running: _Running | None = None
     _number: int = 0
-    _speeds: list[tuple[float, float]] = field(default_factory=list)
+    _lessons: list[Lesson] = field(default_factory=list)
+    _news: list[Lesson] = field(default_factory=list)
+    timeouts: int = 0
+    """Requests that ran into their deadline so far."""
     _cut: bool = False
 
     def run(self) -> None:
-        """All stages, in order."""
+        """All stages, in order; what comes after a stage in which the server stopped answering would only wait for deadlines."""
         for stage in self.plan.stages:
             self._stage(stage)
+            if self.timeouts >= HOPELESS_TIMEOUTS:
+                detail = f"{self.timeouts} requests ran into their deadline: the stages after {stage.name} were not run"
+                self.observe(Problem(at_unix_s=time.time(), detail=detail))
+                break
         self.finished = True
 
-    def progress(self, worker: int, number: int, kind: str, value: str, speeds: list[list[float]]) -> None:
+    def progress(self, worker: int, number: int, kind: str, value: str, learned: Sequence[Lesson] = ()) -> None:
         """A worker told something about its part of a round."""
         running = self._running
-        self._speeds += [(first, gap) for first, gap in speeds]
+        self._news += learned
         if running is None or running.number != number or worker not in running.workers:
             return
         if kind == "reached":
@@ -147,7 +156,7 @@ class Director:
         for name, (items, users) in parts.items():
             part = Round(
                 number=self._number, stage=self.plan.stages.index(stage), follow_up=follow_up, items=items, users=users,
-                deadline_s=limit_s, speed=self.speed,
+                deadline_s=limit_s, speed=self.speed, lessons=tuple(self._lessons),
             )  # fmt: skip
             self.fleet.send("gate_round", part.message(), name)
         if not self._wait(running, stage.limit_units * limit_s):
@@ -175,10 +184,12 @@ class Director:
 
     def _learn(self) -> None:
         """New solo measurements: the warm-up fixes the length of normal requests, the reference the pace of the run."""
-        if not self._speeds:
+        news, self._news = self._news, []
+        self._lessons += news
+        pace = lessons.pace(news)
+        if pace is None:
             return
-        first_token_s, token_gap_s = (median(values) for values in zip(*self._speeds, strict=True))
-        self._speeds = []
+        first_token_s, token_gap_s = pace
         unit = self.speed.unit_tokens or unit_tokens(token_gap_s)
         self.speed = Speed(first_token_s=first_token_s, token_gap_s=token_gap_s, unit_tokens=unit)
         self.observe(Pace(at_unix_s=time.time(), first_token_s=first_token_s, token_gap_s=token_gap_s, unit_tokens=unit))
@@ -191,7 +202,7 @@ def unit_tokens(token_gap_s: float) -> int:
 
 
 def deal(
-    groups: "tuple[Group, ...] | list[Group] | Any", seats: Mapping[str, Mapping[str, int]]
+    groups: Sequence[Group], seats: Mapping[str, Mapping[str, int]]
 ) -> dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
     """Each worker's items and users for each group, so that over the fleet both are those of the plan.
 

@@ -118,7 +118,7 @@ class Exchange:
     # --- the steps -----------------------------------------------------------------------------------------------
 
     def _fresh(self) -> None:
-        self._answer = Answer(endpoint=self.request.endpoint, asked_usage=self.request.asked_usage)
+        self._answer = Answer(endpoint=self.request.endpoint)
         self._reader = Reader(self._answer, self.request.method)
 
     def _again(self) -> None:
@@ -163,7 +163,7 @@ class Exchange:
             if self.phase is not Phase.FINISHED and fault.leaves(progress):
                 self._leave(progress)
                 return
-            data = self._receive(fault.patience_s(progress))
+            data = self._receive(None if self.phase is Phase.FINISHED else fault.patience_s(progress))
             if data is None:
                 continue
             self._arrived(data)

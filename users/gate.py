@@ -98,7 +98,7 @@ class WorkerSide:
             environment.runner,
             {
                 "gate_plan": self._plan,
-                "gate_round": lambda data: self._with(lambda worker: worker.agenda.begin(Round.parse(data))),
+                "gate_round": lambda data: self._with(lambda worker: worker.begin(Round.parse(data))),
                 "gate_milestone": lambda data: self._with(lambda worker: worker.agenda.reach(str(data["name"]))),
                 "gate_end_loops": lambda data: self._with(lambda worker: worker.agenda.end_loops()),
                 "gate_cut": lambda data: self._with(lambda worker: worker.agenda.cut()),

@@ -32,7 +32,6 @@ class Request:
     head: bytes
     body: bytes
     max_tokens: int | None
-    asked_usage: bool
     fault: Fault
     ending: Ending
     deadline_s: float

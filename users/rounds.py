@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from analysis.plan import Group, Item, Plan, Stage
 from analysis.vocabulary import Ending, Role
+from users.lessons import Lesson
 
 FOLLOW_UP = "follow_up"
 FLOOR_S = 20.0
@@ -42,6 +43,7 @@ class Round:
     users: Mapping[str, int]
     deadline_s: float
     speed: Speed
+    lessons: tuple[Lesson, ...] = ()
 
     def message(self) -> dict[str, Any]:
         """For the wire."""
@@ -52,7 +54,8 @@ class Round:
         """From the wire. Raises TypeError, KeyError or ValueError for anything else."""
         items = {str(name): tuple(map(int, indexes)) for name, indexes in raw["items"].items()}
         users = {str(name): int(count) for name, count in raw["users"].items()}
-        return cls(**{**raw, "items": items, "users": users, "speed": Speed(**raw["speed"])})
+        learned = tuple(map(Lesson.parse, raw["lessons"]))
+        return cls(**{**raw, "items": items, "users": users, "speed": Speed(**raw["speed"]), "lessons": learned})
 
 
 def groups(plan: Plan, stage: Stage, follow_up: bool) -> Sequence[Group]:

@@ -18,6 +18,7 @@ from analysis.plan import Plan
 from analysis.vocabulary import ExitCode, Outcome
 from users.collector import Collector
 from users.director import Director, Fleet, wait_for_footers
+from users.lessons import Lesson
 from users.observer import Observer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,10 +124,11 @@ class Run:
         self.collector.add(int(data["worker"]), int(data["batch"]), lines)
         answered = (f'"outcome":"{Outcome.COMPLETED}"', f'"outcome":"{Outcome.CANCELLED}"')
         self._trace_count += sum(any(word in line for word in answered) for line in lines)
+        self.director.timeouts += sum(f'"outcome":"{Outcome.TIMEOUT}"' in line for line in lines)
 
     def _progress(self, data: dict[str, Any]) -> None:
-        speeds = [[float(first), float(gap)] for first, gap in data["speeds"]]
-        self.director.progress(int(data["worker"]), int(data["round"]), str(data["kind"]), str(data["value"]), speeds)
+        learned = [Lesson.parse(each) for each in data["lessons"]]
+        self.director.progress(int(data["worker"]), int(data["round"]), str(data["kind"]), str(data["value"]), learned)
 
     def _lag(self, data: dict[str, Any]) -> None:
         self.collector.observe(LoopLag(at_unix_s=float(data["at_unix_s"]), worker=int(data["worker"]), lag_s=float(data["lag_s"])))

@@ -18,6 +18,7 @@ _STAGE_WORDS = {"name", "group", "budget_s", "limit_units", "follow_ups", "watch
 _GROUP_WORDS = {
     "name", "user", "role", "users", "users_per_cap", "count", "count_per_cap", "min_count", "loop", "waits_for", "spacing_s",
     "released_by", "hold_tokens", "hold_s", "needs", "prompts", "endpoints", "streams", "size", "faults", "endings", "tokens", "rows",
+    "thin",
 }  # fmt: skip
 LEAVING_TOKENS = 3
 """How much a client reads of an answer that may have no end, before it leaves."""
@@ -163,8 +164,11 @@ def _row_kinds(
     raw: dict[str, Any], role: Role, endpoints: list[Endpoint], keys: list[str], rows: Iterator[tuple[BadRow, bool]]
 ) -> Iterator[Item]:
     number = itertools.count()
-    for row, leaving in rows:
-        for endpoint, mode in itertools.product([each for each in endpoints if each in row.endpoints], [True] if leaving else row.modes):
+    for place, (row, leaving) in enumerate(rows):
+        its = [each for each in endpoints if each in row.endpoints]
+        if its and raw.get("thin", False):
+            its = [its[place % len(its)]]
+        for endpoint, mode in itertools.product(its, [True] if leaving else row.modes):
             yield Item(
                 role=role, endpoint=endpoint, stream=mode, prompt=keys[next(number) % len(keys)], size="unit", row=row.name,
                 fault="cancel_after_tokens" if leaving else "none", ending=Ending.FIN if leaving else Ending.NORMAL,

@@ -24,7 +24,6 @@ class Answer:
     """Everything seen of one answer so far. Times are given by the caller, in seconds since the request began."""
 
     endpoint: Endpoint
-    asked_usage: bool
     status: int | None = None
     content_type: str | None = None
     response_id: str | None = None

@@ -5,6 +5,7 @@ traces still show as running has leaked. Gauges are read at rest, and again afte
 right after was a stale gauge, what stays wrong is a leak. The refill probe needs neither: all slots must be there again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import mode
 
@@ -52,16 +53,15 @@ class Rest:
 
 
 def by_traces(evidence: Evidence) -> list[Rest]:
-    """What was left at the end of the last follow-up of each stage, and at the last end of all, beyond what was alone before any load."""
+    """What was left at the end of the last follow-up of each stage, beyond what a request alone leaves before any load."""
     matched = [pair for pair in pairs(evidence) if pair[1].active_at_terminal is not None and pair[1].pending_at_terminal is not None]
     usual = _alone(matched)
-    open_still = Crowd(_open(matched), -evidence.limit("trace_clock_s"))
+    open_still = Crowd(_open(evidence.traces), -evidence.limit("trace_clock_s"))
     ended = sorted((pair for pair in matched if pair[1].terminal_unix_s is not None), key=lambda pair: pair[1].terminal_unix_s or 0.0)
     last = {
         record.stage: (record, trace) for record, trace in ended if record.role is Role.FOLLOW_UP and record.outcome is Outcome.COMPLETED
     }
-    chosen = list(last.values()) + [pair for pair in ended[-1:] if pair not in last.values()]
-    return [_left(record, trace, usual, open_still) for record, trace in chosen]
+    return [_left(record, trace, usual, open_still) for record, trace in last.values()]
 
 
 def _alone(matched: list[Pair]) -> int:
@@ -70,12 +70,10 @@ def _alone(matched: list[Pair]) -> int:
     return min(mode(solo), 1) if solo else 0
 
 
-def _open(matched: list[Pair]) -> list[tuple[float, float]]:
-    return [
-        (trace.queued_unix_s, trace.terminal_unix_s)
-        for _, trace in matched
-        if trace.queued_unix_s is not None and trace.terminal_unix_s is not None
-    ]
+def _open(traces: Iterable[TraceEvent]) -> list[tuple[float, float]]:
+    """From being queued to the end, once for each request: also of those whose records were lost."""
+    each = {trace.raw_id: trace for trace in traces}.values()
+    return [(one.queued_unix_s, one.terminal_unix_s) for one in each if one.queued_unix_s is not None and one.terminal_unix_s is not None]
 
 
 def _left(record: RequestRecord, trace: TraceEvent, usual: int, open_still: Crowd) -> Rest:

@@ -10,7 +10,7 @@ from analysis.checks.requests import ending, shown
 from analysis.evidence import Evidence, Place
 from analysis.finding import Check, Finding, not_applicable, passed, unknown
 from analysis.plan import Group, Stage
-from analysis.vocabulary import Outcome
+from analysis.vocabulary import Outcome, Role
 
 
 def _complete(evidence: Evidence) -> Finding:
@@ -78,29 +78,31 @@ def _bite(evidence: Evidence) -> Finding:
         for stage, group in needy
         if landed[stage.name, group.name] < group.needs
     ]
-    toothless += _empty_cells(evidence, needy)
+    toothless += _never_landed(evidence)
     if toothless:
         return unknown(f"{len(toothless)} planned faults did not land often enough", *shown(toothless))
     lines = [f"{stage.name}/{group.name}: {landed[stage.name, group.name]} landed, {group.needs} needed" for stage, group in needy]
-    return passed(f"the faults of {len(needy)} groups landed, {sum(landed.values())} in all", *shown(lines))
+    return passed(f"the faults of {len(needy)} groups landed, {sum(landed.values())} in all", *shown([*lines, *_cells(evidence)]))
 
 
-def _empty_cells(evidence: Evidence, needy: list[tuple[Stage, Group]]) -> list[str]:
-    """Kinds of fault (way of leaving, endpoint, mode, close) that were tried several times in a stage and never landed."""
-    names = {(stage.name, group.name) for stage, group in needy}
-    tried: Counter[tuple[str, str]] = Counter()
-    landed: Counter[tuple[str, str]] = Counter()
+def _never_landed(evidence: Evidence) -> list[str]:
+    """Faults that were tried several times in the run and never landed. Where else they landed, single stages may have had bad luck."""
+    tried = Counter(record.fault for record in evidence.records if record.role is Role.FAULTY)
+    landed = Counter(record.fault for record in evidence.records if record.role is Role.FAULTY and record.landed)
+    least = evidence.limit("bite_tries")
+    return [f"{fault}: none of {count} landed" for fault, count in sorted(tried.items()) if count >= least and not landed[fault]]
+
+
+def _cells(evidence: Evidence) -> list[str]:
+    """For each kind of fault, endpoint and mode: how many were tried and landed."""
+    tried: Counter[str] = Counter()
+    landed: Counter[str] = Counter()
     for record in evidence.records:
-        if (record.stage, record.group) in names:
-            cell = (record.stage, f"{record.fault} on {record.endpoint}, {'streamed' if record.stream else 'whole'}")
+        if record.role is Role.FAULTY:
+            cell = f"{record.fault} on {record.endpoint}, {'streamed' if record.stream else 'whole'}"
             tried[cell] += 1
             landed[cell] += record.landed
-    least = evidence.limit("bite_tries")
-    return [
-        f"{stage}: {cell}: none of {tried[stage, cell]} landed"
-        for stage, cell in tried
-        if tried[stage, cell] >= least and not landed[stage, cell]
-    ]
+    return [f"{cell}: {landed[cell]} of {count} landed" for cell, count in sorted(tried.items())]
 
 
 def _witnesses(evidence: Evidence) -> Finding:

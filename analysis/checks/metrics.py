@@ -38,9 +38,11 @@ def _honest(evidence: Evidence) -> Finding:
     speed = tempo(evidence)
     if good.empty or speed is None:
         return unknown("the gauges were never read" if good.empty else "the server's own speed was not measured")
-    wrong = [*_backwards(frame), *_stuck(evidence), *_idle_under_load(evidence, good, speed), *_counters(evidence)]
+    wrong = [*_backwards(frame), *_stuck(evidence), *_idle_under_load(evidence, good, speed)]
+    known = not any(mark.event == "missing" for mark in evidence.workers)  # who was lost may have sent more than we know
+    wrong += _counters(evidence) if known else []
     held = 0
-    for hold in holds(evidence):
+    for hold in holds(evidence) if known else []:
         if hold.fills(target.active_cap):
             count, lies = _held(evidence, hold, good, speed)
             held, wrong = held + count, wrong + lies

@@ -6,6 +6,7 @@ from analysis.checks.golden import exactness
 from analysis.checks.refusals import malformed
 from analysis.checks.requests import (
     OVERLOAD_STATUS,
+    broken_promises,
     completed,
     end_unix_s,
     ending,
@@ -14,6 +15,7 @@ from analysis.checks.requests import (
     refused_for_load,
     sent_unix_s,
     shown,
+    where,
 )
 from analysis.checks.tempo import tempo
 from analysis.evidence import Evidence
@@ -59,6 +61,7 @@ def _rejection(evidence: Evidence) -> Finding:
     ours += [ending(record) for record in must if record.outcome in LEFT]
     wrong = [f"{ending(record)}: {why}" for record in must if (why := _not_refused(evidence, record))]
     wrong += [f"{ending(record)}: {why}" for record in either if (why := _not_answered(record))]
+    wrong += [f"{where(record)}: {'; '.join(record.problems)}" for record in broken_promises(evidence)]
     wrong += malformed(must + either) + _late(evidence, must + either) + _two_minds(must)
     if wrong:
         return failed(f"{len(wrong)} answers to bad requests are wrong", *shown(wrong))

@@ -27,6 +27,13 @@ def completed(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     return [record for record in records if record.outcome is Outcome.COMPLETED]
 
 
+def broken_promises(evidence: Evidence) -> list[RequestRecord]:
+    """Requests that found the kept connection of an answer just before closed without notice; none when it happened once or twice,
+    since a connection may always break."""
+    found = [record for record in evidence.records if any(problem.startswith("kept_connection:") for problem in record.problems)]
+    return found if len(found) >= evidence.limit("kept_connections") else []
+
+
 def refused_for_load(evidence: Evidence, record: RequestRecord) -> bool:
     """True for a 429 or 503 where the profile declares that pressure may be answered so."""
     return record.status in OVERLOAD_STATUS and evidence.plan.target.queue == "queued_or_refused"

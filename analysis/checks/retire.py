@@ -55,7 +55,9 @@ def _lag(evidence: Evidence) -> Finding:
             wrong.append(f"{line} (limit of the median {allowed:.2f} s)")
     if wrong:
         return failed(f"the server keeps requests of clients that left: {len(wrong)} signs", *shown(wrong + figures))
-    return passed(f"{len(timed)} requests of clients that left were retired within {max(0.0, *(one.lag_s or 0.0 for one in timed)):.2f} s", *figures)
+    return passed(
+        f"{len(timed)} requests of clients that left were retired within {max(0.0, *(one.lag_s or 0.0 for one in timed)):.2f} s", *figures
+    )
 
 
 STREAMED, WHOLE, QUEUED, EARLY = "streaming", "whole answer", "queued", "before its first token"

@@ -50,7 +50,7 @@ def _seen_before(evidence: Evidence, record: RequestRecord) -> bool:
 def _described(evidence: Evidence, record: RequestRecord, how: str) -> str:
     trace = traces_by_id(evidence).get(record.request_id)
     batch = f", batch up to {trace.decode_batch_size_max}" if trace and trace.decode_batch_size_max else ""
-    digest = sha256(record.text.encode()).hexdigest()[:12]
+    digest = sha256(record.text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     return f"{where(record)}, prompt {record.prompt!r}, text {digest}{batch}: {how}"
 
 

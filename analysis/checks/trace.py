@@ -51,7 +51,7 @@ def _coverage(evidence: Evidence) -> Finding:
     wrong, lost = _missing(evidence)
     strangers, others = _orphans(evidence)
     lost += others
-    wrong += strangers + _repeated(evidence)
+    wrong += strangers + _repeated(evidence) + _all_silent(evidence)
     log = evidence.log
     wrong += [f"unreadable trace: {line}" for line in log.unreadable] if log else []
     if wrong:
@@ -81,6 +81,26 @@ def _missing(evidence: Evidence) -> tuple[list[str], list[str]]:
         if record.request_id in without:
             (lost if record.started_unix_s + record.ended_s > last else wrong).append(f"no trace of {ending(record)}")
     return wrong, lost
+
+
+def _all_silent(evidence: Evidence) -> list[str]:
+    """Clients that left the queue so early that any single one may have gone unnoticed: most of them cannot."""
+    spans = [(hold, record) for hold in holds(evidence) for record in hold.behind if record.outcome is Outcome.DISCONNECTED]
+    stayed = [
+        record
+        for hold, record in spans
+        if hold.spans(record) and record.sent_s is not None and _stay_s(record) >= evidence.limit("trace_stay_s")
+    ]
+    places = dict(zip(evidence.requests["request_id"], evidence.requests["place"], strict=True))
+    silent = [record for record in stayed if places[record.request_id] == Place.EXCUSED]
+    if len(stayed) < evidence.limit("retire_samples") or len(silent) <= len(stayed) / 2:
+        return []
+    return [f"{len(silent)} of {len(stayed)} clients that stayed a while in the queue and left have no trace", *map(ending, silent)]
+
+
+def _stay_s(record: RequestRecord) -> float:
+    left = record.ended_s if record.cut_s is None else record.cut_s
+    return left - (record.sent_s or 0.0)
 
 
 def _orphans(evidence: Evidence) -> tuple[list[str], list[str]]:

@@ -103,14 +103,18 @@ class Peer:
         finally:
             self._theirs.close()
             self._started.set()
-        self.fail(self._listen(self._process))
-        self._gone.set()
-        self._settled.set()
-        with self._lock:
-            act = self._on_failure
-        act()
-        self._process.wait()
-        self._mine.close()
+        reason = "the watcher of rank 1 broke"
+        try:
+            reason = self._listen(self._process)
+        finally:
+            self.fail(reason)
+            self._gone.set()
+            self._settled.set()
+            with self._lock:
+                act = self._on_failure
+            act()
+            self._process.wait()
+            self._mine.close()
 
     def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         fd = self._theirs.fileno()

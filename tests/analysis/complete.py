@@ -5,6 +5,7 @@ comes behind them waits. `sequence` restarts nothing: records keep the order in 
 """
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from analysis.observation import MetricsReading, StageMark
 from analysis.plan import Stage
 from analysis.record import RequestRecord
 from analysis.trace import TraceEvent
+from analysis.traces import pegainfer
 from analysis.vocabulary import Ending, Role
 from tests.analysis import build
 
@@ -94,7 +96,9 @@ def _remember(made: build.Run) -> None:
     for index, trace in enumerate(made.traces):
         stage, role, item = stages[trace.request_id or ""]
         if stage in held and role is Role.HOLDER:
-            changes: dict[str, Any] = dict(active_max=2, pending_max=4, active_at_terminal=1 - item, pending_at_terminal=_left_waiting(stage))
+            changes: dict[str, Any] = dict(
+                active_max=2, pending_max=4, active_at_terminal=1 - item, pending_at_terminal=_left_waiting(stage)
+            )
             changes["healthy_baseline"] = False
         elif stage in held and role is not Role.FOLLOW_UP:
             pending = 4 if trace.scheduled_unix_s is None else 0
@@ -143,10 +147,8 @@ def write(made: build.Run, run_dir: Path, log_lines: list[str] | None = None) ->
 
 def trace_line(trace: TraceEvent) -> str:
     """The line that a server would have logged for a trace."""
-    from analysis.traces import pegainfer
 
     names = {**pegainfer._FLOATS, **pegainfer._COUNTS}
-    import json
 
     raw = {theirs: getattr(trace, ours) for ours, theirs in names.items()}
     raw |= {"request_id": trace.raw_id, "terminal_reason": str(trace.reason), "finish_reason": trace.finish_reason, "error": trace.error}

@@ -32,9 +32,12 @@ def join(records: list[RequestRecord], traces: list[TraceEvent]) -> ledger.Ledge
 
 numbers = st.integers(0, 6)
 some_records = st.lists(
-    st.tuples(numbers, st.sampled_from(Outcome), st.sampled_from([Role.NORMAL, Role.BAD, Role.FAULTY]), st.booleans()), unique_by=lambda row: row[0]
+    st.tuples(numbers, st.sampled_from(Outcome), st.sampled_from([Role.NORMAL, Role.BAD, Role.FAULTY]), st.booleans()),
+    unique_by=lambda row: row[0],
 )
-some_traces = st.lists(st.tuples(st.none() | numbers, st.sampled_from(["", "-0", "-1"]), st.sampled_from([TerminalReason.CANCELLED, TerminalReason.ERROR])))
+some_traces = st.lists(
+    st.tuples(st.none() | numbers, st.sampled_from(["", "-0", "-1"]), st.sampled_from([TerminalReason.CANCELLED, TerminalReason.ERROR]))
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -55,7 +58,9 @@ def test_counts_are_conserved_on_both_sides(
 
 @settings(max_examples=50, deadline=None)
 @given(some_records, some_traces, st.randoms())
-def test_the_order_of_records_says_nothing(rows: list[tuple[int, Outcome, Role, bool]], lines: list[tuple[int | None, str, TerminalReason]], random: object) -> None:
+def test_the_order_of_records_says_nothing(
+    rows: list[tuple[int, Outcome, Role, bool]], lines: list[tuple[int | None, str, TerminalReason]], random: object
+) -> None:
     records = [record(number, outcome=outcome, role=role) for number, outcome, role, _ in rows]
     traces = [trace(number, child=child) for number, child, _ in lines]
     shuffled = list(records)

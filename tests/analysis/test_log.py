@@ -15,11 +15,18 @@ def scan(*lines: str, end: str = "\n") -> log.LogReading:
 @pytest.mark.parametrize(
     "text",
     [
-        "Traceback (most recent call last):", "thread 'tokio-runtime-worker' panicked at src/lib.rs:1:2:", "Segmentation fault (core dumped)",
-        "received SIGSEGV", "RuntimeError: CUDA error: an illegal memory access", "Fatal Python error: Aborted", "fatal runtime error: stack overflow",
-        "terminate called after throwing an instance of 'std::runtime_error'", "Uncaught exception in worker", "\x1b[31mTraceback\x1b[0m (most recent call last):",
+        "Traceback (most recent call last):",
+        "thread 'tokio-runtime-worker' panicked at src/lib.rs:1:2:",
+        "Segmentation fault (core dumped)",
+        "received SIGSEGV",
+        "RuntimeError: CUDA error: an illegal memory access",
+        "Fatal Python error: Aborted",
+        "fatal runtime error: stack overflow",
+        "terminate called after throwing an instance of 'std::runtime_error'",
+        "Uncaught exception in worker",
+        "\x1b[31mTraceback\x1b[0m (most recent call last):",
     ],
-)  # fmt: skip
+)
 def test_crashes_are_kept_with_their_line(text: str) -> None:
     summary = scan("INFO hello", text).summary
     assert len(summary.crashes) == 1 and summary.crashes[0].startswith("line 2: ")
@@ -32,13 +39,21 @@ def test_words_that_only_look_like_a_crash_are_none(text: str) -> None:
 
 def test_lines_at_error_level_are_counted() -> None:
     summary = scan(
-        "2026 ERROR scheduler: x", "[ERROR] y", "\x1b[31mERROR\x1b[0m z", '{"level":"error"}', "CRITICAL:root:q", "INFO error rate 0", "INFO GET /ERROR 404"
+        "2026 ERROR scheduler: x",
+        "[ERROR] y",
+        "\x1b[31mERROR\x1b[0m z",
+        '{"level":"error"}',
+        "CRITICAL:root:q",
+        "INFO error rate 0",
+        "INFO GET /ERROR 404",
     ).summary
     assert summary.error_count == 5
 
 
 def test_shapes_fold_what_differs_between_requests() -> None:
-    summary = scan(*(f"12:00:{index:02d} INFO took r{index:016x}w000n{index:08d}x in {index * 1.5} ms" for index in range(50)), "INFO once").summary
+    summary = scan(
+        *(f"12:00:{index:02d} INFO took r{index:016x}w000n{index:08d}x in {index * 1.5} ms" for index in range(50)), "INFO once"
+    ).summary
     assert summary.repeated[0][1] == 50 and summary.repeated[1] == ("INFO once", 1)
     assert summary.line_count == 51
 
@@ -62,5 +77,9 @@ def test_a_log_without_a_parser_has_no_traces() -> None:
 
 
 def test_endless_variety_does_not_fill_the_memory() -> None:
-    reading = log.scan((f"{'q' * (index % 7)}{chr(97 + index % 26)}{index:b}".translate(str.maketrans("01", "yz")).encode() for index in range(60_000)), None, NONCE)
+    reading = log.scan(
+        (f"{'q' * (index % 7)}{chr(97 + index % 26)}{index:b}".translate(str.maketrans("01", "yz")).encode() for index in range(60_000)),
+        None,
+        NONCE,
+    )
     assert reading.summary.line_count == 60_000

@@ -15,7 +15,8 @@ HEADER = shard.Header(nonce=build.NONCE, worker=0, revision="abc", host="here", 
 
 def records(count: int = 3) -> list[RequestRecord]:
     return [
-        dataclasses.replace(build.completed("control", index), sequence=index, request_id=ids.make(build.NONCE, 0, index)) for index in range(count)
+        dataclasses.replace(build.completed("control", index), sequence=index, request_id=ids.make(build.NONCE, 0, index))
+        for index in range(count)
     ]
 
 
@@ -90,7 +91,9 @@ def test_a_row_that_is_no_record_is_a_problem(row: bytes) -> None:
     assert list(found.records) == records()
 
 
-@pytest.mark.parametrize("name, value", [("sequence", "1"), ("token_times_s", 3), ("started_unix_s", None), ("text", 7), ("outcome", "fine")])
+@pytest.mark.parametrize(
+    "name, value", [("sequence", "1"), ("token_times_s", 3), ("started_unix_s", None), ("text", 7), ("outcome", "fine")]
+)
 def test_a_field_of_the_wrong_type_makes_the_row_a_problem(name: str, value: object) -> None:
     rows = data(records()).split(b"\n")
     rows[2] = json.dumps({**json.loads(rows[2]), name: value}).encode()

@@ -33,6 +33,7 @@ class Case:
 
 
 PACE = ("--step-interval-ms", "10")
+"""A token every ten milliseconds."""
 
 
 def bugs() -> tuple[Case, ...]:

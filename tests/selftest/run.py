@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.selftest.case import Case, Kind
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "selftest"
+ENGINE = ("--engine", "tests.selftest.engine:build")
 START_LIMIT_S = 120.0
 
 
@@ -40,7 +42,8 @@ class Result:
 def run(case: Case, into: Path, seed: int | None) -> Result:
     """Run a case in its own directory below `into`. Raises RuntimeError when the server does not start."""
     folder = into / case.name
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     began = time.monotonic()
     log = folder / "server.log"
     server = _start(case, log)
@@ -56,7 +59,7 @@ def run(case: Case, into: Path, seed: int | None) -> Result:
 
 
 def _start(case: Case, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "server_launch.reference", "--port", "0", "--served-model-name", MODEL, *case.server]
+    command = [sys.executable, "-m", "server_launch.reference", "--port", "0", "--served-model-name", MODEL, *ENGINE, *case.server]
     with log.open("wb") as out:
         return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
 

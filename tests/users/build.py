@@ -24,7 +24,7 @@ def request(
     return Request(
         request_id="r0123456789abcdefw000n00000000x", worker=0, sequence=0, place=PLACE, endpoint=Endpoint.COMPLETIONS, stream=stream,
         method="POST", head=head("POST", "/v1/completions", {"Host": "server", "Content-Length": str(len(BODY))}), body=BODY, max_tokens=8,
-        asked_usage=stream, fault=fault or Nothing(), ending=ending, deadline_s=deadline_s, refusal_event=refusal_event,
+        fault=fault or Nothing(), ending=ending, deadline_s=deadline_s, refusal_event=refusal_event,
     )  # fmt: skip
 
 

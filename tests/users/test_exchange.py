@@ -15,8 +15,7 @@ from tests.users.build import GOOD, answered, exchange, link, request, token, us
 from users.exchange import Exchange, Release
 
 WHOLE = (
-    b'{"id":"cmpl-1","choices":[{"index":0,"text":" one two","finish_reason":"length"}],'
-    b'"usage":{"prompt_tokens":1,"completion_tokens":2}}'
+    b'{"id":"cmpl-1","choices":[{"index":0,"text":" one two","finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}'
 )
 REFUSAL = b'{"error":{"message":"no","type":"invalid_request_error"}}'
 

@@ -32,7 +32,9 @@ def blind(run: build.Run, gauges: bool = False, traces: bool = False, refill: bo
     if refill:
         run.plan = dataclasses.replace(
             run.plan,
-            stages=tuple(dataclasses.replace(one, groups=tuple(each for each in one.groups if each.name != "holders")) for one in run.plan.stages),
+            stages=tuple(
+                dataclasses.replace(one, groups=tuple(each for each in one.groups if each.name != "holders")) for one in run.plan.stages
+            ),
         )
         run.drop(lambda one: one.role is Role.HOLDER)
     return run
@@ -97,7 +99,9 @@ def test_a_follow_up_that_is_counted_a_moment_longer_is_no_leak_and_at_the_end_i
 
 def test_slots_that_are_missing_are_a_leak_whatever_the_gauges_say() -> None:
     run = complete.run()
-    [record] = run.spoil(lambda one: one.role is Role.HOLDER and one.stage == "drain", 1, first_token_s=None, token_times_s=(), token_events=0)
+    [record] = run.spoil(
+        lambda one: one.role is Role.HOLDER and one.stage == "drain", 1, first_token_s=None, token_times_s=(), token_events=0
+    )
     finding = judge(run)
     assert finding.status is Status.FAIL and record.request_id in " ".join(finding.evidence)
 

@@ -38,12 +38,26 @@ def test_possible_figures_pass_and_say_which_relations_hold() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"completion_tokens": 7}, {"completion_tokens": 5}, {"completion_tokens": -1}, {"prompt_tokens": 99}, {"queue_wait_ms": -5.0},
-        {"queue_wait_ms": 9_000.0}, {"scheduled_to_terminal_ms": 1.0}, {"scheduled_to_first_token_ms": 5_000.0}, {"decode_total_ms": 60_000.0},
-        {"prefill_ms": 5_000.0}, {"active_at_terminal": 2}, {"pending_at_terminal": 1}, {"decode_batch_size_max": 2},
-        {"healthy_baseline": False}, {"finish_reason": "stop"}, {"decode_step_count": 9}, {"batch_decode_steps": 3}, {"scheduled_unix_s": None},
+        {"completion_tokens": 7},
+        {"completion_tokens": 5},
+        {"completion_tokens": -1},
+        {"prompt_tokens": 99},
+        {"queue_wait_ms": -5.0},
+        {"queue_wait_ms": 9_000.0},
+        {"scheduled_to_terminal_ms": 1.0},
+        {"scheduled_to_first_token_ms": 5_000.0},
+        {"decode_total_ms": 60_000.0},
+        {"prefill_ms": 5_000.0},
+        {"active_at_terminal": 2},
+        {"pending_at_terminal": 1},
+        {"decode_batch_size_max": 2},
+        {"healthy_baseline": False},
+        {"finish_reason": "stop"},
+        {"decode_step_count": 9},
+        {"batch_decode_steps": 3},
+        {"scheduled_unix_s": None},
     ],
-)  # fmt: skip
+)
 def test_an_impossible_figure_in_one_trace_is_a_fault(changes: dict[str, Any]) -> None:
     finding = spoilt(**changes)
     assert finding.status is Status.FAIL, finding.summary
@@ -52,10 +66,17 @@ def test_an_impossible_figure_in_one_trace_is_a_fault(changes: dict[str, Any]) -
 @pytest.mark.parametrize(
     "name, by_s",
     [
-        ("queued_unix_s", 5.0), ("queued_unix_s", -5.0), ("scheduled_unix_s", 5.0), ("prefill_done_unix_s", 5.0), ("first_token_unix_s", 5.0),
-        ("first_token_unix_s", -5.0), ("terminal_unix_s", -5.0), ("terminal_unix_s", 20.0), ("prefill_done_unix_s", -0.1),
+        ("queued_unix_s", 5.0),
+        ("queued_unix_s", -5.0),
+        ("scheduled_unix_s", 5.0),
+        ("prefill_done_unix_s", 5.0),
+        ("first_token_unix_s", 5.0),
+        ("first_token_unix_s", -5.0),
+        ("terminal_unix_s", -5.0),
+        ("terminal_unix_s", 20.0),
+        ("prefill_done_unix_s", -0.1),
     ],
-)  # fmt: skip
+)
 def test_a_stamp_out_of_order_or_out_of_the_requests_time_is_a_fault(name: str, by_s: float) -> None:
     assert shifted(name, by_s).status is Status.FAIL
 
@@ -71,7 +92,9 @@ def test_a_server_whose_clock_is_off_is_none_the_worse(offset_s: float) -> None:
     run = complete.run()
     names = ("queued_unix_s", "scheduled_unix_s", "prefill_done_unix_s", "first_token_unix_s", "terminal_unix_s")
     for index, one in enumerate(run.traces):
-        run.traces[index] = dataclasses.replace(one, **{name: value + offset_s for name in names if (value := getattr(one, name)) is not None})
+        run.traces[index] = dataclasses.replace(
+            one, **{name: value + offset_s for name in names if (value := getattr(one, name)) is not None}
+        )
     assert judge(run).status is Status.PASS
 
 
@@ -85,7 +108,9 @@ def test_a_rejected_trace_with_tokens_is_a_fault() -> None:
 
 
 def test_cancelled_with_no_token_is_a_fault() -> None:
-    changes = dict(reason=TerminalReason.CANCELLED, completion_tokens=0, first_token_unix_s=None, decode_step_count=0, singleton_decode_steps=0)
+    changes = dict(
+        reason=TerminalReason.CANCELLED, completion_tokens=0, first_token_unix_s=None, decode_step_count=0, singleton_decode_steps=0
+    )
     assert spoilt("cancel", Role.FAULTY, **changes).status is Status.FAIL
 
 
@@ -99,7 +124,9 @@ def test_fewer_at_its_end_than_certainly_were_is_a_fault(changes: dict[str, Any]
     assert finding.status is Status.FAIL and "certainly were" in finding.evidence[0]
 
 
-@pytest.mark.parametrize("name", ["decode_step_count", "batch_decode_steps", "completion_tokens", "active_max", "prefill_ms", "healthy_baseline"])
+@pytest.mark.parametrize(
+    "name", ["decode_step_count", "batch_decode_steps", "completion_tokens", "active_max", "prefill_ms", "healthy_baseline"]
+)
 def test_what_a_server_never_says_is_not_held_against_it(name: str) -> None:
     run = complete.run()
     run.traces = [dataclasses.replace(one, **{name: None}) for one in run.traces]
@@ -108,14 +135,17 @@ def test_what_a_server_never_says_is_not_held_against_it(name: str) -> None:
 
 def test_a_relation_that_no_fault_free_trace_keeps_is_not_enforced() -> None:
     run = complete.run()
-    run.traces = [dataclasses.replace(one, decode_step_count=(one.completion_tokens or 0) + 7, singleton_decode_steps=3) for one in run.traces]
+    run.traces = [
+        dataclasses.replace(one, decode_step_count=(one.completion_tokens or 0) + 7, singleton_decode_steps=3) for one in run.traces
+    ]
     assert judge(run).status is Status.PASS
 
 
 def test_prefill_stamped_after_the_first_token_by_all_is_legal() -> None:
     run = complete.run()
     run.traces = [
-        dataclasses.replace(one, prefill_done_unix_s=None if one.first_token_unix_s is None else one.first_token_unix_s + 0.004) for one in run.traces
+        dataclasses.replace(one, prefill_done_unix_s=None if one.first_token_unix_s is None else one.first_token_unix_s + 0.004)
+        for one in run.traces
     ]
     assert judge(run).status is Status.PASS
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from analysis.checks import outcomes
+from analysis.checks import outcomes, stream
 from analysis.finding import Finding
 from analysis.observation import LoopLag, StageMark
 from analysis.record import RequestRecord
@@ -139,7 +139,9 @@ def test_the_http_layer_may_answer_in_its_own_form() -> None:
     run.spoil(lambda record: bad(record) and record.item == 0, row="top_k_minus_two", **plain)
     run.spoil(lambda record: bad(record) and record.item == 2, endpoint=Endpoint.OTHER, status=405, error_body="", error_type=None)
     run.spoil(lambda record: bad(record) and record.item == 4, endpoint=Endpoint.OTHER, status=404, error_body="", error_type=None)
-    run.spoil(lambda record: bad(record) and record.item == 6, error_body='{"detail":[{"msg":"not a number"}]}', error_type=None, status=422)
+    run.spoil(
+        lambda record: bad(record) and record.item == 6, error_body='{"detail":[{"msg":"not a number"}]}', error_type=None, status=422
+    )
     assert rejection(run).status is Status.PASS
 
 
@@ -162,6 +164,16 @@ def test_plain_text_from_a_server_that_answers_in_json_as_a_rule_is_a_fault() ->
     assert rejection(run).status is Status.PASS, "a third of the rows never reaches a handler of this server"
     run.spoil(bad, error_body="Bad Request", error_type=None, content_type="text/plain")
     assert rejection(run).status is Status.FAIL, "no error of this server can be read"
+
+
+def test_connections_that_break_right_after_an_answer_are_a_fault_unless_it_was_once() -> None:
+    run = build.good()
+    run.spoil(bystander, 2, problems=("kept_connection: closed 3 ms after an answer that did not say so",))
+    assert rejection(run).status is Status.PASS
+    assert stream.PROTOCOL.judge(run.evidence()).status is Status.PASS
+    run.spoil(bystander, 3, problems=("kept_connection: closed 3 ms after an answer that did not say so",))
+    assert rejection(run).status is Status.FAIL
+    assert stream.PROTOCOL.judge(run.evidence()).status is Status.FAIL
 
 
 def test_a_late_refusal_is_a_fault() -> None:

@@ -177,7 +177,10 @@ def test_without_traces_or_leavers_it_cannot_be_said() -> None:
 
 def test_a_scenario_without_leavers_claims_nothing() -> None:
     run = complete.run()
-    calm = [dataclasses.replace(stage, groups=tuple(group for group in stage.groups if group.name in ("control", "reference", "waiters"))) for stage in run.plan.stages]
+    calm = [
+        dataclasses.replace(stage, groups=tuple(group for group in stage.groups if group.name in ("control", "reference", "waiters")))
+        for stage in run.plan.stages
+    ]
     run.plan = dataclasses.replace(run.plan, stages=tuple(calm))
     assert lag(run).status is Status.NOT_APPLICABLE
 

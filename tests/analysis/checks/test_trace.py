@@ -7,6 +7,7 @@ import pytest
 from analysis import ids
 from analysis.checks import trace
 from analysis.finding import Finding
+from analysis.observation import LoopLag, Pace
 from analysis.trace import TraceEvent
 from analysis.vocabulary import Ending, ErrorKind, Outcome, Role, Status, TerminalReason
 from tests.analysis import build, complete
@@ -78,7 +79,6 @@ def test_who_left_at_once_need_not_have_one() -> None:
 
 
 def test_a_stall_of_our_own_counts_for_no_dwell() -> None:
-    from analysis.observation import LoopLag
 
     run = complete.run()
     record = next(one for one in run.records if one.group == "leavers")
@@ -151,7 +151,9 @@ def test_traces_that_may_be_in_the_torn_end_of_the_log_are_unknown() -> None:
 
 def test_a_missing_threshold_is_unknown() -> None:
     run = complete.run()
-    run.plan = dataclasses.replace(run.plan, thresholds={name: each for name, each in run.plan.thresholds.items() if name != "trace_dwell_s"})
+    run.plan = dataclasses.replace(
+        run.plan, thresholds={name: each for name, each in run.plan.thresholds.items() if name != "trace_dwell_s"}
+    )
     assert coverage(run).status is Status.UNKNOWN
 
 
@@ -230,8 +232,22 @@ def test_without_a_cap_nobody_was_certainly_queued() -> None:
 
 
 def test_agreement_without_a_measured_pace_is_unknown() -> None:
-    from analysis.observation import Pace
 
     run = complete.run()
     run.unobserve(Pace)
     assert agreement(run).status is Status.UNKNOWN
+
+
+def test_most_of_those_who_left_the_queue_early_have_a_trace_though_any_one_may_have_none() -> None:
+    def left_early(without: int) -> build.Run:
+        run = complete.run()
+        begin = build.BEGIN_UNIX_S + build.STAGES.index("overload") * build.STAGE_S
+        for index in range(6):
+            gone = build.left("overload", 1.0 + 0.1 * index, tokens=0, group="leavers", item=index, cut_s=0.25, ended_s=0.25)
+            run.add(gone, traced=index >= without)
+        assert all(one.started_unix_s > begin for one in run.records[-6:])
+        return run
+
+    assert coverage(left_early(without=1)).status is Status.PASS
+    finding = coverage(left_early(without=6))
+    assert finding.status is Status.FAIL and "6 of 9 clients that stayed a while" in finding.evidence[0]

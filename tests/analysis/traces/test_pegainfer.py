@@ -42,7 +42,12 @@ def one(text: str) -> TraceEvent:
 def test_a_whole_trace_is_read_with_all_its_figures() -> None:
     trace = one(line())
     assert (trace.request_id, trace.child, trace.line, trace.raw_id) == (MINE, "-0", 3, f"cmpl-{MINE}-0")
-    assert (trace.reason, trace.raw_reason, trace.finish_reason, trace.error) == (TerminalReason.COMPLETED_LENGTH, "completed_length", "length", None)
+    assert (trace.reason, trace.raw_reason, trace.finish_reason, trace.error) == (
+        TerminalReason.COMPLETED_LENGTH,
+        "completed_length",
+        "length",
+        None,
+    )
     assert (trace.queued_unix_s, trace.terminal_unix_s, trace.queue_wait_ms) == (10.0, 11.0, 500.0)
     assert (trace.completion_tokens, trace.active_max, trace.pending_at_terminal, trace.healthy_baseline) == (31, 8, 1, False)
 
@@ -50,11 +55,15 @@ def test_a_whole_trace_is_read_with_all_its_figures() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        line() + " more words {}", line() + "\x1b[0m\r\n", line().replace("pegainfer_http_trace", "\x1b[1;32mpegainfer_http_trace\x1b[0m"),
-        line().replace("pegainfer_http_trace {", "pegainfer_http_trace: {"), line().replace("pegainfer_http_trace {", "pegainfer_http_trace={"),
-        "\ufffd\x00" + line(), "pegainfer_http_trace enabled\t" + line(),
+        line() + " more words {}",
+        line() + "\x1b[0m\r\n",
+        line().replace("pegainfer_http_trace", "\x1b[1;32mpegainfer_http_trace\x1b[0m"),
+        line().replace("pegainfer_http_trace {", "pegainfer_http_trace: {"),
+        line().replace("pegainfer_http_trace {", "pegainfer_http_trace={"),
+        "\ufffd\x00" + line(),
+        "pegainfer_http_trace enabled\t" + line(),
     ],
-)  # fmt: skip
+)
 def test_what_stands_around_a_trace_does_not_matter(text: str) -> None:
     assert one(text).request_id == MINE
 
@@ -89,13 +98,31 @@ def test_prose_announces_no_trace(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "pegainfer_http_trace", "pegainfer_http_trace {", "pegainfer_http_trace [1]", 'pegainfer_http_trace "x"', "pegainfer_http_trace {}",
-        "pegainfer_http_trace " + "[" * 100_000, line()[:-1], line()[:-200], line(request_id=None), line(request_id=7), line(terminal_reason=None),
-        line(terminal_reason=1), line(completion_tokens="12"), line(completion_tokens=1.5), line(completion_tokens=True),
-        line(terminal_unix_s=float("nan")), line(terminal_unix_s=float("inf")), line(terminal_unix_s="now"), line(error={}),
-        line(finish_reason=3), line(healthy_baseline_after_terminal="yes"), line(queue_wait_ms=[1.0]), line(prompt_tokens=10**400),
+        "pegainfer_http_trace",
+        "pegainfer_http_trace {",
+        "pegainfer_http_trace [1]",
+        'pegainfer_http_trace "x"',
+        "pegainfer_http_trace {}",
+        "pegainfer_http_trace " + "[" * 100_000,
+        line()[:-1],
+        line()[:-200],
+        line(request_id=None),
+        line(request_id=7),
+        line(terminal_reason=None),
+        line(terminal_reason=1),
+        line(completion_tokens="12"),
+        line(completion_tokens=1.5),
+        line(completion_tokens=True),
+        line(terminal_unix_s=float("nan")),
+        line(terminal_unix_s=float("inf")),
+        line(terminal_unix_s="now"),
+        line(error={}),
+        line(finish_reason=3),
+        line(healthy_baseline_after_terminal="yes"),
+        line(queue_wait_ms=[1.0]),
+        line(prompt_tokens=10**400),
     ],
-)  # fmt: skip
+)
 def test_what_announces_a_trace_and_cannot_be_read_is_counted(text: str) -> None:
     traces, unreadable = parse(text)
     assert not traces and len(unreadable) == 1 and unreadable[0].startswith("line 3: ")

@@ -54,9 +54,10 @@ class Solo:
         return self._model.prefill(prompt)[1]
 
     @torch.inference_mode()
-    def logits_token_by_token(self, prompt: Sequence[int]) -> torch.Tensor:
-        cache, logits = self._model.prefill(prompt[:1])
-        for token in prompt[1:]:
+    def logits_token_by_token(self, prompt: Sequence[int], first: int = 1) -> torch.Tensor:
+        """The first few together, the rest one by one."""
+        cache, logits = self._model.prefill(prompt[:first])
+        for token in prompt[first:]:
             logits = self._model.decode([cache], [token])
         return logits
 

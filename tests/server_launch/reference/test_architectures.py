@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from server_launch.reference.checkpoint import default_checkpoint
 from tests.server_launch.reference.solo import Solo
 
 SMALL: dict[str, Any] = {
@@ -65,3 +66,9 @@ def test_logits_agree(tmp_path: Path, variant: str) -> None:
     solo = Solo(tmp_path)
     for logits in (solo.logits(prompt), solo.logits_token_by_token(prompt)):
         assert torch.allclose(logits[0], expected, atol=2e-5 * float(expected.std()))
+
+
+def test_the_chunks_of_a_long_prompt_meet_without_a_seam() -> None:
+    solo = Solo(default_checkpoint())
+    prompt = [5 + number % 700 for number in range(600)]
+    assert torch.allclose(solo.logits(prompt), solo.logits_token_by_token(prompt, first=250), atol=1e-9)

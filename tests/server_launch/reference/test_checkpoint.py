@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,9 +136,3 @@ def test_one_word_far_back_changes_what_comes_next(solo: Solo, tokenizer: Checkp
     story = " and then the bird flew over the river to the mountain where it was cold" * 10
     run = solo.generate([tokenizer.encode(word + story) for word in ("Hello", "The", "Why", "def")], 16)
     assert len(set(map(tuple, run.tokens))) == 4
-
-
-def test_half_the_context_of_a_prompt_is_not_special(solo: Solo) -> None:
-    """Chunks of a long prompt meet without a seam: token by token gives the same as all at once."""
-    prompt = [5 + number % 700 for number in range(530)]
-    assert torch.allclose(solo.logits(prompt), solo.logits_token_by_token(prompt), atol=1e-9)
