@@ -98,7 +98,7 @@ class Maker:
         return headers | ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
 
     def _size(self, job: Job) -> int:
-        """max_tokens of a normal request. Endless: as much as the context surely holds, and no more than some seconds of work (for who holds: half a minute)."""
+        """max_tokens of a request. Endless: what the context surely holds, and no more than some seconds of work (longer for a holder)."""
         size, speed = job.item.size, job.round.speed
         if size == "unit":
             return speed.unit_tokens

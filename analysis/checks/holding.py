@@ -7,6 +7,10 @@ from analysis.evidence import Evidence
 from analysis.record import RequestRecord
 from analysis.vocabulary import Role
 
+SURE_SHARE = 0.5
+"""A stream may be read behind its making: only for this share of the time that all its tokens take at the server's own pace is it
+sure to be in the making still. A server so fast that its holders end before their clients leave frees their slots, and rightly."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -19,7 +23,7 @@ class Hold:
     begin_unix_s: float | None
     """When the last holder got its first token; None if one never did."""
     end_unix_s: float
-    """When the first of them left or was ended."""
+    """When the first of them left, was ended, or could have been made to its end."""
 
     @property
     def length_s(self) -> float:
@@ -47,7 +51,16 @@ def holds(evidence: Evidence) -> list[Hold]:
             found.append(
                 Hold(
                     stage=stage.name, holders=holders, behind=tuple(record for record in here if record.group in waiting),
-                    begin_unix_s=max(firsts) if len(firsts) == len(holders) else None, end_unix_s=min(map(end_unix_s, holders)),
+                    begin_unix_s=max(firsts) if len(firsts) == len(holders) else None, end_unix_s=min(_sure_until(evidence, one) for one in holders),
                 )
             )  # fmt: skip
     return found
+
+
+def _sure_until(evidence: Evidence, holder: RequestRecord) -> float:
+    """When a holder may have given its slot back: it left or ended, or all of its tokens could have been made."""
+    end = end_unix_s(holder)
+    if evidence.pace is None or holder.max_tokens is None or holder.first_token_s is None:
+        return end
+    making_s = holder.max_tokens * evidence.pace.token_gap_s
+    return min(end, holder.started_unix_s + holder.first_token_s + SURE_SHARE * making_s)

@@ -74,7 +74,9 @@ def gate(folder: Path, *options: str, headless: bool = True) -> Iterator[Gate]:
     mode = ["--headless"] if headless else []
     command = [sys.executable, "-m", "locust", "-f", "locustfile.py", *mode, "--run-dir", str(run_dir), *options]
     with output.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
     try:
         yield Gate(process=process, run_dir=run_dir, output=output)
     finally:

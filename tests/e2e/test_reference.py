@@ -88,5 +88,3 @@ def until_gone(pid: int) -> None:
         psutil.Process(pid).wait(20)
     except psutil.NoSuchProcess:
         return
-
-

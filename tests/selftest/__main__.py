@@ -37,11 +37,15 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.selftest", description="Judge the judge: planted bugs must fail, clean servers must pass.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.selftest", description="Judge the judge: planted bugs must fail, clean servers must pass."
+    )
     parser.add_argument("--only", default="*", help="comma-separated names or patterns, e.g. 'clean-*' or 'lost_token,orphan_trace'")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once (default 2)")
     parser.add_argument("--seed", type=int, default=None, help="seed of every run that does not name its own")
-    parser.add_argument("--out", type=Path, default=ROOT / "runs" / f"selftest-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", help="where the runs go")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "runs" / f"selftest-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", help="where the runs go"
+    )
     options = parser.parse_args()
     if options.jobs < 1:
         parser.error("--jobs must be at least 1")

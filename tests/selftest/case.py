@@ -44,7 +44,9 @@ def bugs() -> tuple[Case, ...]:
     )
 
 
-def _clean(name: str, server: tuple[str, ...] = PACE, gate: tuple[str, ...] = (), profile: str = "reference", limit_s: float = 300.0) -> Case:
+def _clean(
+    name: str, server: tuple[str, ...] = PACE, gate: tuple[str, ...] = (), profile: str = "reference", limit_s: float = 300.0
+) -> Case:
     return Case(name=f"clean-{name}", kind=Kind.CLEAN, expected=(), server=server, gate=gate, profile=profile, limit_s=limit_s)
 
 
@@ -52,7 +54,8 @@ def clean() -> tuple[Case, ...]:
     """At least thirty clean servers: plain ones with different seeds, and the unusual but legal."""
     plain = [_clean(f"seed-{seed}", gate=("--seed", str(seed))) for seed in range(14)]
     caps = [
-        _clean(f"cap-{cap}", server=(*PACE, "--active-cap", str(cap)), gate=("--active-cap", str(cap)), limit_s=600) for cap in (1, 2, 3, 16, 32)
+        _clean(f"cap-{cap}", server=(*PACE, "--active-cap", str(cap)), gate=("--active-cap", str(cap)), limit_s=600)
+        for cap in (1, 2, 3, 16, 32)
     ]
     paces = [_clean(f"step-{ms}-ms", server=("--step-interval-ms", str(ms)), limit_s=600) for ms in (0, 2, 20, 50, 150)]
     slow = [_clean("one-token-a-second", server=("--step-interval-ms", "1000"), limit_s=1800)]

@@ -73,6 +73,11 @@ def _named(result: Result) -> str:
 
 def write(results: Sequence[Result], seconds: float, into: Path) -> None:
     """Write selftest.json and selftest.md."""
-    data = {"schema_version": 1, "score": asdict(score(results)), "seconds": round(seconds, 1), "results": [asdict(result) for result in results]}
+    data = {
+        "schema_version": 1,
+        "score": asdict(score(results)),
+        "seconds": round(seconds, 1),
+        "results": [asdict(result) for result in results],
+    }
     (into / "selftest.json").write_text(json.dumps(data, indent=1) + "\n")
     (into / "selftest.md").write_text(markdown(results, seconds))

@@ -37,8 +37,11 @@ def exchange(
     server: RawServer, asked: Request | None = None, kept: Link | None = None, noted: Callable[[str], None] = lambda phase: None
 ) -> RequestRecord:
     """The record of one exchange."""
-    done = Exchange(asked or request(), kept or link(server), Release(), noted)
+    used = kept or link(server)
+    done = Exchange(asked or request(), used, Release(), noted)
     done.run()
+    if kept is None:
+        used.drop()
     return done.record()
 
 
