@@ -27,7 +27,7 @@ def refilled(evidence: Evidence) -> Finding:
     if speed is None:
         return unknown("the server's own speed was not measured")
     needed = cap if cap is not None else _fault_free_at_once(evidence, speed)
-    wrong = [line for hold in found for line in _lost(evidence, hold, needed)]
+    wrong = [line for hold in found for line in _lost(evidence, hold, needed, speed)]
     if cap is not None:
         wrong += [line for hold in found for line in _let_in(evidence, hold, cap, speed)]
     if wrong:
@@ -35,11 +35,11 @@ def refilled(evidence: Evidence) -> Finding:
     short = [
         hold.stage
         for hold in found
-        if at_once(hold.holders) < min(needed, len(hold.holders)) or (cap is not None and len(hold.holders) < cap)
+        if _held_at_once(hold, speed) < min(needed, len(hold.holders)) or (cap is not None and len(hold.holders) < cap)
     ]
     if ours or short:
         return unknown(f"slots were not filled in: {', '.join(short) or 'no stage that could be judged'}", *shown(ours))
-    sets = ", ".join(f"{at_once(hold.holders)} at once in {hold.stage} for {hold.length_s:.1f} s" for hold in found)
+    sets = ", ".join(f"{_held_at_once(hold, speed)} at once in {hold.stage} for {hold.length_s:.1f} s" for hold in found)
     waited = sum(len(hold.behind) for hold in found)
     return passed(f"{sets}; {waited} more had to wait" if cap is not None else f"{sets}; before any fault, {needed} at once")
 
@@ -66,10 +66,16 @@ def _fault_free_at_once(evidence: Evidence, speed: Tempo) -> int:
     return certain_overlap(spans, 2 * speed.gap_s)
 
 
-def _lost(evidence: Evidence, hold: Hold, needed: int) -> list[str]:
+def _held_at_once(hold: Hold, speed: Tempo) -> int:
+    """As many holders as certainly ran at once: one that got the slot of another which ended by itself does not count."""
+    spans = [text_span(one) for one in hold.holders if len(one.token_times_s) > 1]
+    return certain_overlap(spans, speed.gap_s)
+
+
+def _lost(evidence: Evidence, hold: Hold, needed: int, speed: Tempo) -> list[str]:
     """Holders that got no slot while the others held theirs."""
     wanted = min(needed, len(hold.holders))
-    lost = wanted - at_once(hold.holders)
+    lost = wanted - _held_at_once(hold, speed)
     stopped = sum(one.outcome is Outcome.HARNESS_STOPPED for one in hold.holders)
     turned_away = evidence.plan.target.queue == "queued_or_refused" and _refused(hold)
     if lost <= stopped or turned_away:

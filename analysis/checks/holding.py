@@ -51,7 +51,8 @@ def holds(evidence: Evidence) -> list[Hold]:
             found.append(
                 Hold(
                     stage=stage.name, holders=holders, behind=tuple(record for record in here if record.group in waiting),
-                    begin_unix_s=max(firsts) if len(firsts) == len(holders) else None, end_unix_s=min(_sure_until(evidence, one) for one in holders),
+                    begin_unix_s=max(firsts) if len(firsts) == len(holders) else None,
+                    end_unix_s=min(_sure_until(evidence, one) for one in holders),
                 )
             )  # fmt: skip
     return found

@@ -30,8 +30,9 @@ def main() -> int:
     matrix.write(results, time.monotonic() - began, options.out)
     total = matrix.score(results)
     print(
-        f"{total.caught_count} of {total.bug_count} bugs caught by the named check, {total.passed_count} of {total.clean_count} clean runs passed, "
-        f"{total.alarm_count} false alarms, {time.monotonic() - began:.0f} s; {options.out / 'selftest.md'}"
+        f"{total.caught_count} of {total.bug_count} bugs caught by the named check, "
+        f"{total.passed_count} of {total.clean_count} clean runs passed, {total.alarm_count} false alarms, "
+        f"{time.monotonic() - began:.0f} s; {options.out / 'selftest.md'}"
     )
     return 0 if total.perfect else 1
 

@@ -60,11 +60,13 @@ def markdown(results: Sequence[Result], seconds: float) -> str:
         "| server | right | exit | failed checks | unknown | s |",
         "|---|---|---|---|---|---|",
     ]
-    rows = [
-        f"| {result.name} | {'yes' if result.right else '**no**'} | {result.exit_code} | {_named(result)} | {' '.join(result.unknown)} | {result.seconds} |"
-        for result in results
-    ]
+    rows = [_row(result) for result in results]
     return "\n".join([*head, *rows, ""])
+
+
+def _row(result: Result) -> str:
+    right = "yes" if result.right else "**no**"
+    return f"| {result.name} | {right} | {result.exit_code} | {_named(result)} | {' '.join(result.unknown)} | {result.seconds} |"
 
 
 def _named(result: Result) -> str:

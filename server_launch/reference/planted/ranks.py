@@ -58,7 +58,11 @@ class RanksDisagreeInOverload(Planted):
             threading.Event().wait()
 
 
-@plant(Kind.RANK_FAILURE, "vllm-project/vllm #11996", "health.honest", "outcomes.normal", "recovery.follow_up")
+TWO_RANKS = ("--engine", "server_launch.reference.build:build")
+"""For a bug that needs a real second rank, whatever engine the server would have had."""
+
+
+@plant(Kind.RANK_FAILURE, "vllm-project/vllm #11996", "health.honest", "outcomes.normal", "recovery.follow_up", server=TWO_RANKS)
 class RankDeathUnnoticed(_Counting):
     """After thirty aborts the other rank dies; everything fails, and health goes on answering 200."""
 
