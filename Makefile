@@ -26,7 +26,7 @@ $(VENV)/dev.stamp: $(VENV)/gate.stamp requirements-dev.txt
 	@touch $@
 
 gate: $(VENV)/gate.stamp  ## run the gate and print the verdict (SERVER=, ARGS=)
-	@$(BIN)/locust -f locustfile.py --headless --server $(SERVER) $(ARGS)
+	@$(BIN)/locust -f locustfile.py --headless --only-summary --server $(SERVER) $(ARGS)
 
 test: $(VENV)/dev.stamp  ## run all tests (ARGS= for pytest)
 	$(BIN)/python -m pytest $(ARGS)

@@ -3,6 +3,7 @@
 It owns the order of a run and nothing else: stage, settle, reading, follow-ups, reading, quiet watch; then the shards are closed.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from users import lessons, rounds
 from users.lessons import Lesson
 from users.rounds import Round, Speed
 
+_log = logging.getLogger("gate")
 UNIT_WORK_S = 0.5
 """A normal request is this long, as far as the limits below allow."""
 UNIT_TOKENS = (12, 48)
@@ -133,6 +135,7 @@ class Director:
 
     def _stage(self, stage: Stage) -> None:
         self.stage = stage.name
+        _log.info("stage %d of %d: %s", self.plan.stages.index(stage) + 1, len(self.plan.stages), stage.name)
         self.watcher.now_in(stage.name)
         self._mark(stage, "begin")
         self._round(stage, follow_up=False)

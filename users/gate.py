@@ -3,6 +3,7 @@
 The same code serves headless runs, the web UI, and workers; what differs is which runner Locust made.
 """
 
+import atexit
 import signal
 import sys
 import traceback
@@ -186,10 +187,18 @@ class MasterSide:
         new = Run(
             plan=plan, run_dir=run_dir, collector=collector, observer=observer, log=self._place.log,
             fleet=LocustFleet(self._environment.runner), facts=self._facts(plan, revision),
+            announce=self._announce,
         )  # fmt: skip
         self._run = new
         new.fleet.send("gate_plan", {"plan": plan.to_json()})
         return plan
+
+    def _announce(self, said: str) -> None:
+        """At once in the web UI; behind all of Locust's tables when the run is the whole program."""
+        if self._environment.parsed_options.headless:
+            atexit.register(_show, said)
+        else:
+            _show(said)
 
     def _facts(self, plan: Plan, revision: str) -> dict[str, Any]:
         asked = vars(self._environment.parsed_options)
@@ -239,6 +248,10 @@ _KINDS = ("gate_shard_begin", "gate_records", "gate_shard_end", "gate_progress",
 _NOTED = (
     "server", "server_log", "server_pid", "scenario", "run_dir", "model", "endpoint", "active_cap", "context_length", "deadline", "seed",
 )  # fmt: skip
+
+
+def _show(said: str) -> None:
+    print(said, end="", flush=True)
 
 
 def _command() -> list[str]:

@@ -45,6 +45,8 @@ class Run:
     observer: Observer
     fleet: Fleet
     log: Log | None
+    announce: Callable[[str], None]
+    """Shows a person what the judge said."""
     director: Director = field(init=False)
     exit_code: ExitCode | None = None
     _greenlet: gevent.Greenlet | None = None
@@ -98,7 +100,9 @@ class Run:
         self._save_log()
         self.collector.close()
         manifest.seal(self.run_dir, self.facts | {"ended_unix_s": time.time()})
-        return judge(self.run_dir)
+        code, said = judge(self.run_dir)
+        self.announce(said)
+        return code
 
     def _save_log(self) -> None:
         if self.log is None:
@@ -134,13 +138,14 @@ class Run:
         self.collector.observe(LoopLag(at_unix_s=float(data["at_unix_s"]), worker=int(data["worker"]), lag_s=float(data["lag_s"])))
 
 
-def judge(run_dir: Path) -> ExitCode:
-    """The judge's exit code for a run directory: a process of its own, so that it is the same as judging again later."""
-    ended = subprocess.run([sys.executable, "-m", "analysis", str(run_dir.resolve())], cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+def judge(run_dir: Path) -> tuple[ExitCode, str]:
+    """The judge's exit code for a run directory, and what it prints: a process of its own, the same as judging again later."""
+    command = [sys.executable, "-m", "analysis", str(run_dir.resolve())]
+    ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", check=False)
     try:
-        return ExitCode(ended.returncode)
+        return ExitCode(ended.returncode), ended.stdout
     except ValueError:
-        return ExitCode.BROKEN
+        return ExitCode.BROKEN, ended.stdout
 
 
 def facts(command: list[str], revision: str, options: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
