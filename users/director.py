@@ -145,6 +145,7 @@ class Director:
             self.watcher.settle(stage.name)
             self.watcher.reading(stage.name, "settled")
             self._round(stage, follow_up=True)
+            self.watcher.settle(stage.name)  # gauges may lag behind the follow-up too
             self.watcher.reading(stage.name, "poked")
         if stage.watch_s:
             self.watcher.watch(stage.name, stage.watch_s)

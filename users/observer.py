@@ -19,7 +19,7 @@ from analysis.plan import Target
 HEALTH_STEP_S = 0.5
 METRICS_STEP_S = 0.25
 TIMEOUT_S = 5.0
-SETTLE_LIMIT_S = 10.0
+SETTLE_LIMIT_S = 5.0
 SETTLE_FLOOR_S = 0.3
 
 

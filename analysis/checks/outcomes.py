@@ -12,6 +12,7 @@ from analysis.checks.requests import (
     ending,
     expected,
     mostly_ours,
+    planned,
     refused_for_load,
     sent_unix_s,
     shown,
@@ -19,7 +20,7 @@ from analysis.checks.requests import (
 )
 from analysis.checks.tempo import tempo
 from analysis.evidence import Evidence
-from analysis.finding import Check, Finding, failed, passed, unknown
+from analysis.finding import Check, Finding, failed, not_applicable, passed, unknown
 from analysis.record import RequestRecord
 from analysis.vocabulary import Contract, Endpoint, Outcome, Role
 
@@ -67,6 +68,8 @@ def _rejection(evidence: Evidence) -> Finding:
         return failed(f"{len(wrong)} answers to bad requests are wrong", *shown(wrong))
     if ours:
         return unknown(f"{len(ours)} bad requests got no answer that could be judged", *shown(ours))
+    if not must and not planned(evidence, Role.BAD):
+        return not_applicable("no bad request is in this scenario")
     if not must:
         return unknown("no request that had to be refused was seen")
     return passed(f"all {len(must)} requests that had to be refused were, and {len(either)} that may be were answered")

@@ -22,6 +22,11 @@ def expected(evidence: Evidence) -> list[RequestRecord]:
     return [record for record in evidence.records if record.role in EXPECTED]
 
 
+def planned(evidence: Evidence, role: Role) -> bool:
+    """True when the plan has requests of this role: what was never planned is not missing."""
+    return any(item.role is role for stage in evidence.plan.stages for group in stage.groups for item in group.items)
+
+
 def completed(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     """Those that got their whole answer."""
     return [record for record in records if record.outcome is Outcome.COMPLETED]

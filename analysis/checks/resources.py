@@ -32,6 +32,8 @@ def _resources(evidence: Evidence) -> Finding:
     after = [rest for rest in rests if rest.stage in faulty]
     if not rests and not evidence.plan.target.launched:
         return not_applicable("no process id was given, so the server's resources are not judged")
+    if not faulty:
+        return not_applicable("nothing in this scenario could use up the server's resources")
     if not before or not after:
         return unknown("the server's process was not read at rest both before and after the faults")
     if len({rest.pid for rest in rests}) > 1:
