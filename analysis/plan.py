@@ -45,6 +45,8 @@ class Target:
     """`promised`, `optional` (used when present) or `none`."""
     trace: str | None
     """Name of the parser of the server's per-request log lines; None where there are none."""
+    counts_aborts: bool = False
+    """The server promises a counter that moves with every client that left."""
     launched: bool
     """The run started the server itself, so its process and its log are known."""
 

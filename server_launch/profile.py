@@ -55,6 +55,8 @@ class Profile:
     running_gauge: str | None = None
     waiting_gauge: str | None = None
     gauges: str = "none"
+    counts_aborts: bool = False
+    """A counter of aborts moves with every client that left (vLLM has one that never moves)."""
     trace: str | None = None
     refuses: tuple[str, ...] = ()
     """Rows of the catalogue of bad requests that this server refuses although others may serve them."""

@@ -112,6 +112,7 @@ def _target(wanted: Wanted, host: str, model: str, *, launched: bool, logged: bo
         running_gauge=profile.running_gauge,
         waiting_gauge=profile.waiting_gauge,
         gauges=profile.gauges,
+        counts_aborts=profile.counts_aborts,
         trace=profile.trace if logged else None,
         launched=launched,
     )

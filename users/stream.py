@@ -125,7 +125,7 @@ class Reader:
             return
         if not isinstance(event, dict):
             answer.problem("event_object", data)
-        elif event.get("error") is not None or event.get("object") == "error":
+        elif _is_error(event):
             self._error(event, data)
         else:
             self._chunk(event)
@@ -219,7 +219,7 @@ class Reader:
             return
         if not isinstance(event, dict):
             answer.problem("body_object", body[:200])
-        elif event.get("error") is not None or event.get("object") == "error":
+        elif _is_error(event):
             answer.error_text = body[:BODY_LIMIT].decode(errors="replace")
             answer.error_type = _error_type(event)
             answer.problem("error_as_success", answer.error_text)
@@ -252,6 +252,13 @@ def _text(choice: dict[str, Any], endpoint: Endpoint) -> str | None:
         return text if isinstance(text, str) else "" if text is None else None
     text = choice.get("text")
     return text if isinstance(text, str) else None
+
+
+def _is_error(event: dict[str, Any]) -> bool:
+    """OpenAI's shape, or the flat ones of some frameworks (`detail`, `message`)."""
+    if event.get("error") is not None or event.get("object") == "error":
+        return True
+    return "choices" not in event and any(isinstance(event.get(word), (str, list)) for word in ("detail", "message"))
 
 
 def _error_type(event: dict[str, Any]) -> str | None:

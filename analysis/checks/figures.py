@@ -162,6 +162,8 @@ def _steps_add_up(record: RequestRecord, trace: TraceEvent) -> bool | None:
 def _steps_of_tokens(record: RequestRecord, trace: TraceEvent) -> bool | None:
     if record.outcome is not Outcome.COMPLETED or not trace.completion_tokens or trace.decode_step_count is None:
         return None
+    if record.role is Role.BAD:  # its stop string may be found, and its end called for, while a step is under way
+        return None
     return trace.decode_step_count == trace.completion_tokens - 1
 
 

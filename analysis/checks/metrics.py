@@ -154,8 +154,10 @@ def _counters(evidence: Evidence) -> Iterable[str]:
         yield from _generated(evidence, generated)
     if served is not None:
         yield from _served(evidence, served)
-    if aborted is not None and aborted.rise > 0:
+    if aborted is not None and (aborted.rise > 0 or evidence.plan.target.counts_aborts):
         yield from _aborted(evidence, aborted)
+    elif evidence.plan.target.counts_aborts and any(one.outcome is Outcome.CANCELLED for one in evidence.records):
+        yield "the promised counter of aborts is not there, though clients left"
 
 
 def _within(records: Iterable[RequestRecord], growth: Growth) -> list[RequestRecord]:

@@ -167,6 +167,8 @@ def _pair(evidence: Evidence, record: RequestRecord, trace: TraceEvent, certainl
         allowed = allowed - DONE - {TerminalReason.CANCELLED}
     if record.outcome is Outcome.COMPLETED and record.finish_reason in BY_FINISH:
         allowed = frozenset({BY_FINISH[record.finish_reason]})
+    if record.role is Role.BAD and record.outcome is Outcome.COMPLETED and record.finish_reason == "stop":
+        allowed = DONE | {TerminalReason.CANCELLED, TerminalReason.DISCONNECTED}  # a frontend may find the stop string and end the engine
     if trace.reason not in allowed:
         return f"only {', '.join(sorted(allowed))} would do"
     if record.outcome in (Outcome.CANCELLED, Outcome.DISCONNECTED, Outcome.TIMEOUT):
