@@ -31,9 +31,12 @@ class Collector:
     revision: str
     _shards: dict[int, _Shard] = field(default_factory=dict)
     _observations: IO[str] | None = None
+    _sealed: bool = False
 
     def observe(self, note: Observation) -> None:
-        """Append an observation."""
+        """Append an observation; what comes after `close` is dropped, since the run is over and its evidence about to be sealed."""
+        if self._sealed:
+            return
         if self._observations is None:
             self._observations = (self.run_dir / manifest.OBSERVATIONS).open("a", encoding="utf-8")
         self._observations.write(observation.line(note) + "\n")
@@ -58,6 +61,8 @@ class Collector:
     def add(self, worker: int, batch: int, lines: list[str]) -> None:
         """Records of a worker, batch by batch from 0; a gap, a bad line or a stranger is a problem."""
         known = self._shards.get(worker)
+        if self._sealed:
+            return
         if known is None or known.closed:
             self.problem(f"records came from worker {worker}, which has no open shard")
             return
@@ -94,6 +99,7 @@ class Collector:
         for worker, known in self._shards.items():
             if not known.closed:
                 self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="missing", detail="its shard was never closed"))
+        self._sealed = True
         if self._observations is not None:
             self._observations.close()
             self._observations = None

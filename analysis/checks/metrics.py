@@ -181,7 +181,8 @@ def _generated(evidence: Evidence, growth: Growth) -> Iterable[str]:
     if None in counted:
         return
     most = sum(count or 0 for count in counted)
-    unsure = evidence.limit("counter_unsure_tokens") * len(_unsure(evidence))
+    untraced = sum(one.outcome is not Outcome.COMPLETED and one.role is not Role.BAD for one in evidence.records)
+    unsure = evidence.limit("counter_unsure_tokens") * untraced
     if growth.rise > most * (1 + share) + slack + unsure:
         yield f"the counter of generated tokens rose by {growth.rise:g}, and all traces together count {most}"
 

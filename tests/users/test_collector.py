@@ -1,0 +1,30 @@
+"""The files of a run: written as they come, and never again once the run is over."""
+
+import time
+from pathlib import Path
+
+from analysis import manifest
+from analysis.observation import LoopLag
+from users.collector import Collector
+
+
+def lag() -> LoopLag:
+    """Any observation."""
+    return LoopLag(at_unix_s=time.time(), worker=0, lag_s=0.2)
+
+
+def test_what_comes_after_the_end_does_not_touch_sealed_evidence(tmp_path: Path) -> None:
+    collector = Collector(run_dir=tmp_path, nonce="0" * 16, revision="r")
+    collector.observe(lag())
+    collector.close()
+    manifest.seal(tmp_path, {})
+    collector.observe(lag())
+    collector.problem("a message that came late")
+    assert manifest.broken_seals(tmp_path) == []
+
+
+def test_a_shard_that_stays_open_is_named_when_the_run_ends(tmp_path: Path) -> None:
+    collector = Collector(run_dir=tmp_path, nonce="0" * 16, revision="r")
+    collector.begin(0, "r", "host", 1)
+    collector.close()
+    assert '"event":"missing"' in (tmp_path / manifest.OBSERVATIONS).read_text()
