@@ -16,9 +16,9 @@ from typing import Any
 
 from analysis.plan import Target
 from analysis.vocabulary import Contract, Endpoint
+from faults import legal
 
 _FILE = Path(__file__).with_suffix(".toml")
-_PATHS = {Endpoint.COMPLETIONS: "/v1/completions", Endpoint.CHAT: "/v1/chat/completions", Endpoint.OTHER: ""}
 _LITERAL = re.compile(rb'"literal:([^"\\]*)"')
 SHORT_TOKENS = 4
 """max_tokens of a row whose answer is not looked at any closer."""
@@ -86,14 +86,19 @@ class Built:
 
 @cache
 def catalogue() -> dict[str, BadRow]:
-    """All rows by name. Raises ValueError for a row that cannot be."""
-    rows: dict[str, BadRow] = {}
-    for group, entries in tomllib.loads(_FILE.read_text(encoding="utf-8")).items():
+    """All rows by name."""
+    return rows(_FILE.read_text(encoding="utf-8"))
+
+
+def rows(text: str) -> dict[str, BadRow]:
+    """The rows of a catalogue by name. Raises ValueError for one that cannot be."""
+    found: dict[str, BadRow] = {}
+    for group, entries in tomllib.loads(text).items():
         for name, raw in entries.items():
-            if name in rows:
+            if name in found:
                 raise ValueError(f"{_FILE.name}: two rows are named {name}")
-            rows[name] = _row(group, name, raw)
-    return rows
+            found[name] = _row(group, name, raw)
+    return found
 
 
 def _row(group: str, name: str, raw: dict[str, Any]) -> BadRow:
@@ -120,7 +125,7 @@ def build(row: BadRow, endpoint: Endpoint, stream: bool, context: Context) -> Bu
     headers = {"Content-Type": row.content_type} if row.content_type else {}
     return Built(
         method=row.method,
-        path=row.path or _PATHS[endpoint],
+        path=row.path or legal.PATHS[endpoint],
         headers=headers | row.headers,
         body=_encoded(row, body, context),
         max_tokens=asked if type(asked) is int else None,
@@ -134,18 +139,10 @@ def stop_word(reference: str) -> str:
 
 
 def _legal(row: BadRow, endpoint: Endpoint, stream: bool, context: Context) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": context.target.model}
-    if endpoint is Endpoint.CHAT:
-        body["messages"] = [{"role": "user", "content": context.prompt}]
-    else:
-        body["prompt"] = context.prompt
     max_tokens = context.max_tokens if row.proof is not None else min(context.max_tokens, SHORT_TOKENS)
-    body |= {"max_tokens": max_tokens, "temperature": 0, "stream": stream}
-    if context.target.ignore_eos:
-        body["ignore_eos"] = True
-    if context.target.request_id_in_body:
-        body["request_id"] = context.request_id
-    return body
+    return legal.body(
+        context.target, endpoint, context.prompt, stream=stream, max_tokens=max_tokens, request_id=context.request_id
+    )
 
 
 # --- values ---------------------------------------------------------------------------------------------------------------

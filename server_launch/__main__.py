@@ -9,8 +9,6 @@ from pathlib import Path
 from server_launch.launch import Asked, LaunchError, Server, launch
 from server_launch.profile import ProfileError, load, names
 
-POLL_S = 0.2
-
 
 def main(argv: list[str]) -> int:
     """0 after SIGINT or SIGTERM, 1 if the server did not come up or ended by itself, 2 for a wrong command line."""
@@ -50,8 +48,7 @@ def _serve(server: Server) -> int:
     """Say where it is and wait for its end, or for ours."""
     try:
         print(f"ready {server.url} pid={server.pid} log={server.log}", flush=True)
-        while (code := server.exit_code()) is None:
-            time.sleep(POLL_S)
+        code = server.wait()
     except KeyboardInterrupt:
         return 0
     finally:

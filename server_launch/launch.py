@@ -42,6 +42,10 @@ class Server:
         """None while it runs; negative for a signal."""
         return self.keeper.poll()
 
+    def wait(self) -> int:
+        """Until it ends by itself; then as `exit_code`."""
+        return self.keeper.wait()
+
     def stop(self) -> None:
         """Ask politely, wait, then end all of it; idempotent."""
         if self.keeper.poll() is not None:

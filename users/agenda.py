@@ -170,8 +170,8 @@ class Agenda:
         work.running, work.started, work.last_start_s = work.running + 1, work.started + 1, now_s
         number = index
         if work.group.loop:
-            turn, work.loops = divmod(work.loops, max(1, work.total))[0], work.loops + 1
-            number = index + turn * len(work.group.items)
+            number += work.loops // max(1, work.total) * len(work.group.items)
+            work.loops += 1
         draw = random.Random(f"{self.plan.seed}/{self._round.number}/{work.group.name}/{number}/{self.worker}")
         item = work.group.items[index]
         return Job(round=self._round, group=work.group, item=item, index=number, release=self._release, draw=draw, _work=work)

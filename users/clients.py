@@ -10,7 +10,8 @@ from locust import User, task
 
 from analysis.record import RequestRecord
 from analysis.vocabulary import Contract, Outcome, Role
-from users.exchange import Exchange, Link
+from users.exchange import Exchange
+from users.wire import Link
 from users.worker import Worker
 
 FRESH = 4

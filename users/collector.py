@@ -58,24 +58,25 @@ class Collector:
         if revision != self.revision:
             self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="other_revision", detail=revision[:64]))
 
-    def add(self, worker: int, batch: int, lines: list[str]) -> None:
-        """Records of a worker, batch by batch from 0; a gap, a bad line or a stranger is a problem."""
+    def add(self, worker: int, batch: int, lines: list[str]) -> list[RequestRecord]:
+        """Records of a worker, batch by batch from 0; a gap, a bad line or a stranger is a problem. Returns what was written."""
         known = self._shards.get(worker)
         if self._sealed:
-            return
+            return []
         if known is None or known.closed:
             self.problem(f"records came from worker {worker}, which has no open shard")
-            return
+            return []
         if batch != known.batches:
             self.problem(f"worker {worker} sent batch {batch} where {known.batches} was due")
         known.batches = batch + 1
-        rows = []
+        records = []
         for line in lines:
             try:
-                rows.append(known.sheet.row(RequestRecord.parse(line)))
+                records.append(RequestRecord.parse(line))
             except ValueError as error:
                 self.problem(f"worker {worker} sent something that is no record: {str(error)[:200]}")
-        shard.append(self._path(worker), rows)
+        shard.append(self._path(worker), [known.sheet.row(record) for record in records])
+        return records
 
     def end(self, worker: int, count: int) -> None:
         """The worker says that it is done and has sent `count` records; only then does its shard get a footer."""

@@ -22,7 +22,6 @@ _log = logging.getLogger("gate")
 UNIT_WORK_S = 0.5
 """A normal request is this long, as far as the limits below allow."""
 UNIT_TOKENS = (12, 48)
-WARM_UP_TOKENS = 8
 FOOTER_LIMIT_S = 15.0
 HOPELESS_TIMEOUTS = 8
 """So many deadlines passed: the verdict is certain, and every further stage would take minutes."""
@@ -78,14 +77,12 @@ class Director:
     watcher: Watcher
     observe: Callable[[Observation], None]
     speed: Speed = field(default_factory=Speed)
-    finished: bool = False
-    stage: str = ""
+    timeouts: int = 0
+    """Requests that ran into their deadline so far."""
     _running: _Running | None = None
     _number: int = 0
     _lessons: list[Lesson] = field(default_factory=list)
     _news: list[Lesson] = field(default_factory=list)
-    timeouts: int = 0
-    """Requests that ran into their deadline so far."""
     _cut: bool = False
 
     def run(self) -> None:
@@ -96,7 +93,6 @@ class Director:
                 detail = f"{self.timeouts} requests ran into their deadline: the stages after {stage.name} were not run"
                 self.observe(Problem(at_unix_s=time.time(), detail=detail))
                 break
-        self.finished = True
 
     def progress(self, worker: int, number: int, kind: str, value: str, learned: Sequence[Lesson] = ()) -> None:
         """A worker told something about its part of a round."""
@@ -134,7 +130,6 @@ class Director:
     # --- a stage -------------------------------------------------------------------------------------------------
 
     def _stage(self, stage: Stage) -> None:
-        self.stage = stage.name
         _log.info("stage %d of %d: %s", self.plan.stages.index(stage) + 1, len(self.plan.stages), stage.name)
         self.watcher.now_in(stage.name)
         self._mark(stage, "begin")
@@ -157,9 +152,9 @@ class Director:
         self._number += 1
         running = _Running(number=self._number, stage=stage, workers={_index(name) for name in parts})
         self._running, self._cut = running, False
-        for name, (items, users) in parts.items():
+        for name, share in parts.items():
             part = Round(
-                number=self._number, stage=self.plan.stages.index(stage), follow_up=follow_up, items=items, users=users,
+                number=self._number, stage=self.plan.stages.index(stage), follow_up=follow_up, items=share.items, users=share.users,
                 deadline_s=limit_s, speed=self.speed, lessons=tuple(self._lessons),
             )  # fmt: skip
             self.fleet.send("gate_round", part.message(), name)
@@ -205,15 +200,21 @@ def unit_tokens(token_gap_s: float) -> int:
     return max(low, min(high, round(UNIT_WORK_S / max(token_gap_s, 1e-6))))
 
 
-def deal(
-    groups: Sequence[Group], seats: Mapping[str, Mapping[str, int]]
-) -> dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-    """Each worker's items and users for each group, so that over the fleet both are those of the plan.
+@dataclass(slots=True)
+class Share:
+    """One worker's part of a round: per group, the indexes of its items and how many users work on them."""
+
+    items: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
+
+
+def deal(groups: Sequence[Group], seats: Mapping[str, Mapping[str, int]]) -> dict[str, Share]:
+    """Each worker's share, so that over the fleet users and items of each group are those of the plan.
 
     Users go one by one to the worker with the most free seats of their class; items follow the users in turn.
     """
     free = {name: dict(classes) for name, classes in seats.items()}
-    parts: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = {name: ({}, {}) for name in sorted(seats)}
+    shares = {name: Share() for name in sorted(seats)}
     for group in groups:
         owners: list[str] = []
         for _ in range(group.users):
@@ -223,11 +224,9 @@ def deal(
             free[name][group.user] -= 1
             owners.append(name)
         for name in set(owners):
-            parts[name][1][group.name] = owners.count(name)
-            parts[name][0][group.name] = tuple(
-                index for index in range(len(group.items)) if owners[index % len(owners)] == name
-            )
-    return parts
+            shares[name].users[group.name] = owners.count(name)
+            shares[name].items[group.name] = tuple(i for i in range(len(group.items)) if owners[i % len(owners)] == name)
+    return shares
 
 
 def _index(name: str) -> int:

@@ -6,16 +6,16 @@ Whatever happens, `record()` says what was seen; an exchange that is killed half
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from geventhttpclient._parser import HTTPParseError
 
 from analysis.record import RequestRecord
 from analysis.vocabulary import Ending, ErrorKind, Outcome, Phase
 from faults.fault import Progress
+from users.account import Account
 from users.request import Request
 from users.stream import Answer, Reader
-from users.wire import Address, Wire
+from users.wire import Link, Wire
 
 KEPT_S = 1.0
 """A server that promised to keep a connection may close it when it was idle for long; not as soon as this."""
@@ -28,44 +28,6 @@ class Release:
     """Tells the holders of a stage when they may leave; `at_s` is on the monotonic clock."""
 
     at_s: float | None = None
-
-
-@dataclass(slots=True)
-class Link:
-    """What a user keeps between its requests: the connection, when the last answer left it usable."""
-
-    address: Address
-    wire: Wire | None = None
-    kept_s: float = 0.0
-    """When the last answer on it ended, on the monotonic clock."""
-
-    def drop(self) -> None:
-        """Close what is kept."""
-        if self.wire is not None:
-            self.wire.close()
-            self.wire = None
-
-
-@dataclass(slots=True)
-class _Times:
-    connected_s: float | None = None
-    sent_s: float | None = None
-    headers_s: float | None = None
-    cut_s: float | None = None
-    ended_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Result:
-    outcome: Outcome = Outcome.HARNESS_STOPPED
-    error: ErrorKind = ErrorKind.STOPPED
-    detail: str = "the run ended while the request was open"
-    ending: Ending = Ending.NORMAL
-    landed: bool = False
-    unread_bytes: int = 0
-    reused: bool = False
-    again: bool = False
-    """Sent a second time, since a kept connection was found closed."""
 
 
 class _StaleConnection(Exception):
@@ -81,9 +43,7 @@ class Exchange:
     release: Release
     noted: Callable[[str], None]
     phase: Phase = Phase.CONNECTING
-    _times: _Times = field(default_factory=_Times)
-    _result: _Result = field(default_factory=_Result)
-    _started_unix_s: float = 0.0
+    _account: Account = field(default_factory=Account)
     _started_s: float = 0.0
     _limit_s: float = 0.0
     _release_tokens: int | None = None
@@ -94,7 +54,7 @@ class Exchange:
         self._fresh()
         self._limit_s = self.request.deadline_s
         # taken together: one joins the server's log, the other measures
-        self._started_unix_s, self._started_s = time.time(), time.perf_counter()
+        self._account.started_unix_s, self._started_s = time.time(), time.perf_counter()
 
     def run(self) -> None:
         """Do it. Raises nothing of the network's; what kills the greenlet passes through."""
@@ -110,9 +70,9 @@ class Exchange:
         except OSError as error:
             self._broken(error)
         except Exception as error:  # noqa: BLE001 - the boundary of one request: our own mistake proves nothing about a server
-            self._ended(Outcome.HARNESS_STOPPED, ErrorKind.HARNESS, f"{type(error).__name__}: {str(error)[:200]}")
+            self._account.ended(Outcome.HARNESS_STOPPED, ErrorKind.HARNESS, f"{type(error).__name__}: {str(error)[:200]}")
         finally:
-            self._times.ended_s = self._now_s()
+            self._account.ended_s = self._now_s()
             self._keep_or_drop()
 
     # --- the steps -----------------------------------------------------------------------------------------------
@@ -128,7 +88,7 @@ class Exchange:
         self._fresh()
         if idle_s < KEPT_S:
             self._answer.problem("kept_connection", f"closed {idle_s * 1e3:.0f} ms after an answer that did not say so")
-        self._result.again = True
+        self._account.again = True
         self._attempt()
 
     def _attempt(self) -> None:
@@ -139,20 +99,20 @@ class Exchange:
     def _connect(self) -> None:
         if self.link.wire is None:
             self.link.wire = Wire(self.link.address, self._left_s())
-        self._result.reused = self.link.wire.used
-        self._times.connected_s = self._now_s()
+        self._account.reused = self.link.wire.used
+        self._account.connected_s = self._now_s()
         self.phase = Phase.SENDING
 
     def _send(self) -> None:
         try:
             self._wire.send(self.request.head + self.request.body, self._left_s())
         except (BrokenPipeError, ConnectionResetError) as error:
-            if self._result.reused:
+            if self._account.reused:
                 raise _StaleConnection from error
             # a server may answer before it has read everything, and close: the answer is still to be read
             self.phase = Phase.AWAITING_HEADERS
             return
-        self._times.sent_s = self._now_s()
+        self._account.sent_s = self._now_s()
         self.phase = Phase.AWAITING_HEADERS
         self.noted("sent")
 
@@ -184,13 +144,13 @@ class Exchange:
         except TimeoutError:
             return None
         except ConnectionResetError as error:
-            if self._result.reused and self._answer.status is None:
+            if self._account.reused and self._answer.status is None:
                 raise _StaleConnection from error
             raise
 
     def _arrived(self, data: bytes) -> None:
         at_s = self._now_s()
-        if not data and self._result.reused and not self._reader.http.message_begun:
+        if not data and self._account.reused and not self._reader.http.message_begun:
             raise _StaleConnection
         try:
             self._reader.feed(data, at_s)
@@ -198,8 +158,8 @@ class Exchange:
             if data:
                 raise
             return  # the end came too early; `_cut` says so
-        if self._times.headers_s is None and self._reader.headers_complete:
-            self._times.headers_s = at_s
+        if self._account.headers_s is None and self._reader.headers_complete:
+            self._account.headers_s = at_s
             self.phase = Phase.AWAITING_FIRST_TOKEN
         if self._answer.token_times_s and self.phase is Phase.AWAITING_FIRST_TOKEN:
             self.phase = Phase.STREAMING
@@ -212,13 +172,12 @@ class Exchange:
     # --- the ends ------------------------------------------------------------------------------------------------
 
     def _leave(self, progress: Progress) -> None:
-        result = self._result
-        result.landed = self.request.fault.landed(progress)
-        result.outcome = Outcome.CANCELLED if progress.tokens else Outcome.DISCONNECTED
-        result.error, result.detail = ErrorKind.NONE, ""
-        result.unread_bytes = self._wire.unread_bytes()
-        self._times.cut_s = self._now_s()
-        result.ending = self._wire.leave(self.request.ending)
+        account = self._account
+        account.landed = self.request.fault.landed(progress)
+        account.ended(Outcome.CANCELLED if progress.tokens else Outcome.DISCONNECTED, ErrorKind.NONE, "")
+        account.unread_bytes = self._wire.unread_bytes()
+        account.cut_s = self._now_s()
+        account.ending = self._wire.leave(self.request.ending)
         self.link.wire = None
 
     def _over(self) -> None:
@@ -227,18 +186,18 @@ class Exchange:
         if status == 200:
             self._served()
         elif 400 <= status < 500:
-            self._ended(Outcome.REJECTED, ErrorKind.NONE, "")
+            self._account.ended(Outcome.REJECTED, ErrorKind.NONE, "")
         elif status >= 500:
-            self._ended(Outcome.FAILED, ErrorKind.SERVER_ERROR, f"status {status}: {answer.error_text[:200]}")
+            self._account.ended(Outcome.FAILED, ErrorKind.SERVER_ERROR, f"status {status}: {answer.error_text[:200]}")
         else:
-            self._ended(Outcome.FAILED, ErrorKind.PROTOCOL, f"status {status} where 200 or an error was due")
+            self._account.ended(Outcome.FAILED, ErrorKind.PROTOCOL, f"status {status} where 200 or an error was due")
 
     def _served(self) -> None:
         answer = self._answer
         if answer.error_event:
             refusal = self.request.refusal_event and not answer.token_times_s
             kind = (Outcome.REJECTED, ErrorKind.NONE) if refusal else (Outcome.FAILED, ErrorKind.ERROR_EVENT)
-            self._ended(*kind, answer.error_text[:200])
+            self._account.ended(*kind, answer.error_text[:200])
             return
         if self.request.stream and not self._reader.streaming:
             answer.problem("content_type", f"{answer.content_type!r} for a stream")
@@ -246,40 +205,37 @@ class Exchange:
             answer.problem("done_once", f"{answer.done_count} times")
         if answer.finish_reason is None and self.request.method == "POST":
             how = answer.problems[0] if answer.problems else "no finish reason came before the end"
-            self._ended(Outcome.FAILED, ErrorKind.CUT if self._reader.streaming else ErrorKind.PROTOCOL, how)
+            self._account.ended(Outcome.FAILED, ErrorKind.CUT if self._reader.streaming else ErrorKind.PROTOCOL, how)
         elif self._reader.streaming and not answer.done_count:
-            self._ended(Outcome.FAILED, ErrorKind.CUT, "the stream ended without [DONE]")
+            self._account.ended(Outcome.FAILED, ErrorKind.CUT, "the stream ended without [DONE]")
         else:
-            self._ended(Outcome.COMPLETED, ErrorKind.NONE, "")
+            self._account.ended(Outcome.COMPLETED, ErrorKind.NONE, "")
 
     def _cut(self) -> None:
         seen = "after the headers" if self._answer.status is not None else "without any answer"
-        self._result.ending = Ending.BY_SERVER
-        self._ended(Outcome.FAILED, ErrorKind.CUT, f"the server closed the connection {seen}")
+        self._account.ending = Ending.BY_SERVER
+        self._account.ended(Outcome.FAILED, ErrorKind.CUT, f"the server closed the connection {seen}")
 
     def _timeout(self) -> None:
         if self.phase is Phase.CONNECTING:
-            self._ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, "no connection before the deadline")
+            self._account.ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, "no connection before the deadline")
         elif self._answer.done_count or self._answer.error_event:
             self._answer.problem("end", f"the answer was over and its stream still open {END_LIMIT_S:g} s later")
-            self._ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, "the stream was not ended after its last event")
+            self._account.ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, "the stream was not ended after its last event")
         else:
-            self._ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, f"not over after {self._limit_s:.1f} s")
+            self._account.ended(Outcome.TIMEOUT, ErrorKind.DEADLINE, f"not over after {self._limit_s:.1f} s")
 
     def _broken(self, error: OSError) -> None:
         if self.phase is Phase.CONNECTING:
-            self._ended(Outcome.FAILED, ErrorKind.REFUSED_CONNECTION, f"no connection: {error.strerror or error}")
+            self._account.ended(Outcome.FAILED, ErrorKind.REFUSED_CONNECTION, f"no connection: {error.strerror or error}")
             return
-        self._result.ending = Ending.BY_SERVER
+        self._account.ending = Ending.BY_SERVER
         reset = isinstance(error, (ConnectionError, BrokenPipeError))
-        self._ended(Outcome.FAILED, ErrorKind.RESET if reset else ErrorKind.CUT, f"the connection broke: {error.strerror or error}")
+        self._account.ended(Outcome.FAILED, ErrorKind.RESET if reset else ErrorKind.CUT, f"the connection broke: {error.strerror or error}")
 
     def _parse_error(self, error: HTTPParseError) -> None:
         self._answer.problem("http", error)
-        self._ended(Outcome.FAILED, ErrorKind.PROTOCOL, f"not HTTP: {str(error)[:200]}")
-
-    def _ended(self, outcome: Outcome, error: ErrorKind, detail: str) -> None:
-        self._result.outcome, self._result.error, self._result.detail = outcome, error, detail
+        self._account.ended(Outcome.FAILED, ErrorKind.PROTOCOL, f"not HTTP: {str(error)[:200]}")
 
     # --- bookkeeping ---------------------------------------------------------------------------------------------
 
@@ -302,7 +258,7 @@ class Exchange:
         return Progress(
             phase=self.phase,
             tokens=tokens,
-            since_sent_s=None if self._times.sent_s is None else now_s - self._times.sent_s,
+            since_sent_s=None if self._account.sent_s is None else now_s - self._account.sent_s,
             released_s=released_s,
             released_tokens=tokens - (tokens if self._release_tokens is None else self._release_tokens),
             queue_certain=released_s is None,
@@ -312,7 +268,7 @@ class Exchange:
         wire = self.link.wire
         if wire is None:
             return
-        if self._result.outcome in (Outcome.COMPLETED, Outcome.REJECTED) and self._reader.reusable:
+        if self._account.outcome in (Outcome.COMPLETED, Outcome.REJECTED) and self._reader.reusable:
             wire.used = True
             self.link.kept_s = time.perf_counter()
         else:
@@ -320,49 +276,4 @@ class Exchange:
 
     def record(self) -> RequestRecord:
         """What was seen, whether or not the exchange came to an end."""
-        request, answer, times, result = self.request, self._answer, self._times, self._result
-        place, text = request.place, answer.text
-        return RequestRecord(
-            request_id=request.request_id,
-            worker=request.worker,
-            sequence=request.sequence,
-            stage=place.stage,
-            group=place.group,
-            item=place.item,
-            role=place.role,
-            endpoint=request.endpoint,
-            stream=request.stream,
-            prompt=place.prompt,
-            max_tokens=request.max_tokens,
-            fault=request.fault.name,
-            row=place.row,
-            started_unix_s=self._started_unix_s,
-            connected_s=times.connected_s,
-            sent_s=times.sent_s,
-            headers_s=times.headers_s,
-            first_token_s=answer.token_times_s[0] if answer.token_times_s else None,
-            last_token_s=answer.token_times_s[-1] if answer.token_times_s else None,
-            cut_s=times.cut_s,
-            ended_s=times.ended_s or self._now_s(),
-            phase=self.phase,
-            outcome=result.outcome,
-            error=result.error,
-            detail=f"sent again on a fresh connection; {result.detail}".rstrip("; ") if result.again else result.detail,
-            ending=result.ending,
-            landed=result.landed,
-            status=answer.status,
-            content_type=answer.content_type,
-            response_id=answer.response_id,
-            text=text,
-            text_sha256=sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else "",
-            finish_reason=answer.finish_reason,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            token_events=len(answer.token_times_s),
-            token_times_s=tuple(round(at, 6) for at in answer.token_times_s) if request.stream else (),
-            unread_bytes=result.unread_bytes,
-            problems=tuple(answer.problems),
-            error_body=answer.error_text,
-            error_type=answer.error_type,
-            reused=result.reused,
-        )
+        return self._account.record(self.request, self._answer, self.phase, self._now_s())

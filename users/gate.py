@@ -144,7 +144,7 @@ class MasterSide:
         except BaseException:
             self._place.close()
             raise
-        listen(environment.runner, {kind: self._pass_on(kind) for kind in _KINDS})
+        listen(environment.runner, {kind: self._pass_on(kind) for kind in run.MESSAGES})
         PlanShape.begin, PlanShape.over = self._begin, self._over
         environment.events.test_start.add_listener(lambda **_: self._start())
         environment.events.test_stop.add_listener(lambda **_: self._stop())
@@ -236,7 +236,7 @@ class MasterSide:
     def _pass_on(self, kind: str) -> Callable[[dict[str, Any]], None]:
         def receive(data: dict[str, Any]) -> None:
             if self._run is not None:
-                self._run.message_listeners()[kind](data)
+                self._run.receive(kind, data)
 
         return receive
 
@@ -244,7 +244,6 @@ class MasterSide:
         return {"Authorization": f"Bearer {self._options.api_key}"} if self._options.api_key else {}
 
 
-_KINDS = ("gate_shard_begin", "gate_records", "gate_shard_end", "gate_progress", "gate_lag")
 _NOTED = (
     "server", "server_log", "server_pid", "scenario", "run_dir", "model", "endpoint", "active_cap", "context_length", "deadline", "seed",
 )  # fmt: skip

@@ -1,12 +1,12 @@
 """From an item of the plan to a request that is ready to be sent: its bytes, its fault, its deadline."""
 
+import json
 from dataclasses import dataclass
 
 from analysis.plan import Plan
 from analysis.vocabulary import Role
-from faults import FAULTS, bad_requests
+from faults import FAULTS, bad_requests, legal
 from faults.fault import Aim, Fault
-from users import bodies
 from users.agenda import Job
 from users.lessons import Book
 from users.request import Place, Request, head
@@ -41,11 +41,13 @@ class Maker:
         if item.row is not None:
             return self._bad(job, sequence, request_id, item.row)
         max_tokens = self._size(job)
-        body = bodies.normal(
+        body = legal.body(
             target, item.endpoint, self.plan.prompts[item.prompt], stream=item.stream, max_tokens=max_tokens, request_id=request_id
         )
+        body |= {"stream_options": {"include_usage": True}} if item.stream else {}
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8")
         own = {"Content-Type": "application/json"}
-        return self._request(job, sequence, request_id, _Bytes("POST", bodies.PATHS[item.endpoint], own, bodies.encode(body), max_tokens))
+        return self._request(job, sequence, request_id, _Bytes("POST", legal.PATHS[item.endpoint], own, data, max_tokens))
 
     def _bad(self, job: Job, sequence: int, request_id: str, row: str) -> Request:
         item = job.item

@@ -61,15 +61,12 @@ class Run:
         self.observer.start()
         self._greenlet = gevent.spawn(self._walk, ready)
 
-    def message_listeners(self) -> dict[str, Callable[[dict[str, Any]], None]]:
-        """What the master does with what workers send; anything malformed is noted and dropped."""
-        return {
-            "gate_shard_begin": self._checked(self._begin),
-            "gate_records": self._checked(self._records),
-            "gate_shard_end": self._checked(lambda data: self.collector.end(int(data["worker"]), int(data["count"]))),
-            "gate_progress": self._checked(self._progress),
-            "gate_lag": self._checked(self._lag),
-        }
+    def receive(self, kind: str, data: dict[str, Any]) -> None:
+        """What a worker sent, of a kind in MESSAGES; anything malformed is noted and dropped."""
+        try:
+            MESSAGES[kind](self, data)
+        except (KeyError, TypeError, ValueError) as error:
+            self.collector.problem(f"a worker sent a message that cannot be read: {type(error).__name__} {error}")
 
     def finish(self) -> ExitCode:
         """Close the evidence and judge it; the second call gives the same answer. Never raises: what breaks is 4."""
@@ -111,24 +108,16 @@ class Run:
         for problem in self.log.copy(self.run_dir / manifest.SERVER_LOG):
             self.collector.problem(problem)
 
-    def _checked(self, listener: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        def receive(data: dict[str, Any]) -> None:
-            try:
-                listener(data)
-            except (KeyError, TypeError, ValueError) as error:
-                self.collector.problem(f"a worker sent a message that cannot be read: {type(error).__name__} {error}")
-
-        return receive
-
     def _begin(self, data: dict[str, Any]) -> None:
         self.collector.begin(int(data["worker"]), str(data["revision"]), str(data["host"]), int(data["pid"]))
 
     def _records(self, data: dict[str, Any]) -> None:
-        lines = [str(line) for line in data["lines"]]
-        self.collector.add(int(data["worker"]), int(data["batch"]), lines)
-        answered = (f'"outcome":"{Outcome.COMPLETED}"', f'"outcome":"{Outcome.CANCELLED}"')
-        self._trace_count += sum(any(word in line for word in answered) for line in lines)
-        self.director.timeouts += sum(f'"outcome":"{Outcome.TIMEOUT}"' in line for line in lines)
+        records = self.collector.add(int(data["worker"]), int(data["batch"]), [str(line) for line in data["lines"]])
+        self._trace_count += sum(record.outcome in (Outcome.COMPLETED, Outcome.CANCELLED) for record in records)
+        self.director.timeouts += sum(record.outcome is Outcome.TIMEOUT for record in records)
+
+    def _end(self, data: dict[str, Any]) -> None:
+        self.collector.end(int(data["worker"]), int(data["count"]))
 
     def _progress(self, data: dict[str, Any]) -> None:
         learned = [Lesson.parse(each) for each in data["lessons"]]
@@ -136,6 +125,16 @@ class Run:
 
     def _lag(self, data: dict[str, Any]) -> None:
         self.collector.observe(LoopLag(at_unix_s=float(data["at_unix_s"]), worker=int(data["worker"]), lag_s=float(data["lag_s"])))
+
+
+MESSAGES: dict[str, Callable[[Run, dict[str, Any]], None]] = {
+    "gate_shard_begin": Run._begin,
+    "gate_records": Run._records,
+    "gate_shard_end": Run._end,
+    "gate_progress": Run._progress,
+    "gate_lag": Run._lag,
+}
+"""What workers send to the master, and what it does with it."""
 
 
 def judge(run_dir: Path) -> tuple[ExitCode, str]:

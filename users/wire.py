@@ -100,3 +100,19 @@ class Wire:
                 continue
         except (BlockingIOError, ssl.SSLWantReadError, ConnectionError):
             return
+
+
+@dataclass(slots=True)
+class Link:
+    """What a user keeps between its requests: the connection, when the last answer left it usable."""
+
+    address: Address
+    wire: Wire | None = None
+    kept_s: float = 0.0
+    """When the last answer on it ended, on the monotonic clock."""
+
+    def drop(self) -> None:
+        """Close what is kept."""
+        if self.wire is not None:
+            self.wire.close()
+            self.wire = None

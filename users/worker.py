@@ -14,13 +14,13 @@ from analysis.record import RequestRecord
 from faults import proofs
 from users import lessons
 from users.agenda import Agenda, Job
-from users.exchange import Exchange, Link
+from users.exchange import Exchange
 from users.lessons import Book, Lesson
 from users.making import Maker
 from users.recorder import Recorder
 from users.request import Request
 from users.rounds import Round
-from users.wire import Address
+from users.wire import Address, Link
 
 FLUSH_S = 0.5
 LAG_STEP_S = 0.05

@@ -6,7 +6,7 @@ slot that is lost keeps a holder from its first token for as long as the others 
 
 from analysis.checks.holding import Hold, holds
 from analysis.checks.overlap import certain_overlap
-from analysis.checks.requests import end_unix_s, ending, shown, where
+from analysis.checks.requests import ending, planned, shown, where
 from analysis.checks.tempo import Tempo, tempo
 from analysis.evidence import Evidence
 from analysis.finding import Check, Finding, failed, not_applicable, passed, unknown
@@ -17,7 +17,7 @@ from analysis.vocabulary import Outcome, Role
 def refilled(evidence: Evidence) -> Finding:
     """The finding of `state.capacity`, which is also a witness of the state at rest."""
     found = holds(evidence)
-    if not any(item.role is Role.HOLDER for stage in evidence.plan.stages for group in stage.groups for item in group.items):
+    if not planned(evidence, Role.HOLDER):
         return not_applicable("no stage of this scenario fills all slots")
     if not found:
         return unknown("no request that was to hold a slot was sent")
@@ -42,17 +42,6 @@ def refilled(evidence: Evidence) -> Finding:
     sets = ", ".join(f"{_held_at_once(hold, speed)} at once in {hold.stage} for {hold.length_s:.1f} s" for hold in found)
     waited = sum(len(hold.behind) for hold in found)
     return passed(f"{sets}; {waited} more had to wait" if cap is not None else f"{sets}; before any fault, {needed} at once")
-
-
-def at_once(records: tuple[RequestRecord, ...]) -> int:
-    """The most streams that were between their first token and their end at one moment."""
-    steps = [(one.started_unix_s + one.first_token_s, 1) for one in records if one.first_token_s is not None]
-    steps += [(end_unix_s(one), -1) for one in records if one.first_token_s is not None]
-    count = most = 0
-    for _, step in sorted(steps):
-        count += step
-        most = max(most, count)
-    return most
 
 
 def text_span(record: RequestRecord) -> tuple[float, float]:

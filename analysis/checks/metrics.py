@@ -15,7 +15,7 @@ from analysis.checks.baseline import by_gauges
 from analysis.checks.capacity import text_span
 from analysis.checks.holding import Hold, holds
 from analysis.checks.leavers import LEFT
-from analysis.checks.requests import end_unix_s, sent_unix_s, shown
+from analysis.checks.requests import end_unix_s, planned, sent_unix_s, shown
 from analysis.checks.tempo import Tempo, tempo
 from analysis.evidence import Evidence, Place
 from analysis.finding import Check, Finding, failed, not_applicable, passed, unknown
@@ -41,16 +41,15 @@ def _honest(evidence: Evidence) -> Finding:
     wrong = [*_backwards(frame), *_stuck(evidence), *_idle_under_load(evidence, good, speed)]
     known = not any(mark.event == "missing" for mark in evidence.workers)  # who was lost may have sent more than we know
     wrong += _counters(evidence) if known else []
-    held = 0
-    for hold in holds(evidence) if known else []:
+    held, found = 0, holds(evidence)
+    for hold in found if known else []:
         if hold.fills(target.active_cap):
             count, lies = _held(evidence, hold, good, speed)
             held, wrong = held + count, wrong + lies
     if wrong:
         return failed(f"gauges or counters contradict the run: {len(wrong)} signs", *shown(wrong))
-    asked = any(item.role is Role.HOLDER for stage in evidence.plan.stages for group in stage.groups for item in group.items)
-    long_enough = any(hold.length_s > evidence.limit("gauge_window_s") for hold in holds(evidence))
-    if asked and target.active_cap is not None and not held and (long_enough or not holds(evidence)):
+    too_short = bool(found) and all(hold.length_s <= evidence.limit("gauge_window_s") for hold in found)
+    if planned(evidence, Role.HOLDER) and target.active_cap is not None and not held and not too_short:
         return unknown("no gauge was read while all slots were certainly taken")
     return passed(f"{len(good)} readings of the gauges agree with the run, {held} of them with all slots taken; no counter ran backwards")
 

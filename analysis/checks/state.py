@@ -1,13 +1,14 @@
 """Whether the cap on active requests was respected, and whether it was really reached, by traces, by gauges and by what clients saw."""
 
-from analysis.checks.capacity import at_once, text_span
+from analysis.checks.capacity import text_span
 from analysis.checks.clock import pairs
 from analysis.checks.figures import active_intervals
 from analysis.checks.overlap import certain_overlap
-from analysis.checks.requests import shown, where
+from analysis.checks.requests import end_unix_s, shown, where
 from analysis.checks.tempo import tempo
 from analysis.evidence import Evidence
 from analysis.finding import Check, Finding, failed, not_applicable, passed, unknown
+from analysis.record import RequestRecord
 
 
 def _cap(evidence: Evidence) -> Finding:
@@ -48,7 +49,18 @@ def _reached(evidence: Evidence) -> dict[str, int]:
     running = evidence.metrics["running"].dropna()
     most = {"traces": max(maxima)} if maxima else {}
     most |= {"gauges": int(running.max())} if len(running) else {}
-    return {**most, "clients": at_once(tuple(record for record in evidence.records if len(record.token_times_s) > 1))}
+    return {**most, "clients": _at_once(tuple(record for record in evidence.records if len(record.token_times_s) > 1))}
+
+
+def _at_once(records: tuple[RequestRecord, ...]) -> int:
+    """The most streams that were between their first token and their end at one moment."""
+    steps = [(one.started_unix_s + one.first_token_s, 1) for one in records if one.first_token_s is not None]
+    steps += [(end_unix_s(one), -1) for one in records if one.first_token_s is not None]
+    count = most = 0
+    for _, step in sorted(steps):
+        count += step
+        most = max(most, count)
+    return most
 
 
 def _streams(evidence: Evidence) -> list[tuple[float, float]]:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.fakes.asks import Ask, Refusal, admit, parse
 from tests.fakes.engine import Engine, Task
 from tests.fakes.http11 import Connection, Message
 
@@ -42,30 +43,6 @@ STYLES = {
     "comments": "comments keep the stream alive",
     "close_each": "the connection is closed after each answer",
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Refusal(Exception):
-    """A request that is not served. `seen_by_engine` ones leave a trace."""
-
-    status: int
-    message: str
-    kind: str = "invalid_request_error"
-    seen_by_engine: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class Ask:
-    """A valid request."""
-
-    id: str
-    chat: bool
-    prompt: str
-    prompt_tokens: int
-    max_tokens: int
-    stream: bool
-    usage: bool
-    stops: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,10 +97,10 @@ class Fake:
         try:
             if "five_hundred" in self.bugs and b"-5" in message.body:
                 raise Refusal(status=500, message="internal error", kind="server_error")
-            ask = self._ask(message)
+            ask = parse(message, self.model, self.count)
             if self.count % 7 == 0 and "hang" in self.bugs:
                 await asyncio.sleep(3600)
-            self._admissible(ask, message)
+            admit(ask, message, self.context)
         except Refusal as refusal:
             if ask is not None and refusal.seen_by_engine:
                 self.engine.reject(self._task(ask, lambda text, finish: None), refusal.message)
@@ -202,57 +179,6 @@ class Fake:
     def _task(self, ask: Ask, emit: Callable[[str, str | None], None]) -> Task:
         return Task(id=ask.id, prompt=ask.prompt, prompt_tokens=ask.prompt_tokens, max_tokens=ask.max_tokens, emit=emit, stops=ask.stops)
 
-    def _ask(self, message: Message) -> Ask:
-        """What the frontend lets through. Raises Refusal."""
-        try:
-            body = json.loads(message.body.decode("utf-8"), parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise Refusal(status=400, message=f"the body is not JSON: {str(error)[:80]}") from error
-        if not isinstance(body, dict):
-            raise Refusal(status=400, message="the body is not an object")
-        if body.get("model", self.model) != self.model:
-            raise Refusal(status=404, message=f"no model {str(body.get('model'))[:40]!r}", kind="not_found_error")
-        chat = message.path.startswith("/v1/chat")
-        prompt = _chat_prompt(body.get("messages")) if chat else _prompt(body.get("prompt"))
-        if any("\ud800" <= letter <= "\udfff" for letter in prompt):
-            raise Refusal(status=400, message="half of a surrogate pair is no text")
-        limit = body.get("max_tokens", body.get("max_completion_tokens", 16))
-        stream = body.get("stream", False)
-        stops = body.get("stop") or ()
-        stops = (stops,) if isinstance(stops, str) else stops
-        if type(limit) is not int or limit < 0 or limit >= 2**62:
-            raise Refusal(status=400, message=f"max_tokens {str(limit)[:40]!r} is no count")
-        if type(stream) is not bool:
-            raise Refusal(status=400, message="stream is true or false")
-        if not isinstance(stops, list | tuple) or not all(isinstance(stop, str) and stop for stop in stops):
-            raise Refusal(status=400, message="stop is text, or a list of texts")
-        for name in ("temperature", "top_p", "n", "logprobs"):
-            if isinstance(body.get(name), str | list | dict):
-                raise Refusal(status=400, message=f"{name} is a number")
-        options = body.get("stream_options")
-        raw_id = message.headers.get("x-request-id") or body.get("request_id") or f"own-{self.count}"
-        return Ask(
-            id=f"{'chatcmpl' if chat else 'cmpl'}-{raw_id}", chat=chat, prompt=prompt, prompt_tokens=len(prompt.split()) or 1,
-            max_tokens=limit, stream=stream, usage=isinstance(options, dict) and bool(options.get("include_usage")), stops=tuple(stops),
-        )  # fmt: skip
-
-    def _admissible(self, ask: Ask, message: Message) -> None:
-        """What the scheduler refuses. Raises Refusal."""
-        body = json.loads(message.body)
-        wrong = [
-            (not ask.prompt, "the prompt is empty"),
-            (ask.prompt_tokens + ask.max_tokens > self.context, f"more than {self.context} tokens"),
-            (body.get("temperature") not in (None, 0), "this server is greedy"),
-            (body.get("top_p") not in (None, 1), "this server is greedy"),
-            (body.get("n", 1) != 1, "one answer a request"),
-            (bool(body.get("logprobs")), "no logprobs here"),
-            (any(body.get(name) for name in ("lora_request", "echo", "logit_bias", "stop_token_ids", "response_format")), "not a feature"),
-        ]
-        for refused, why in wrong:
-            if refused:
-                raise Refusal(status=400, message=why, seen_by_engine=True)
-
-
 @dataclass(slots=True)
 class _Events:
     """Writes one event stream in the server's style."""
@@ -305,32 +231,6 @@ class _Events:
 
 def _usage(ask: Ask, made: int) -> dict[str, int]:
     return {"prompt_tokens": ask.prompt_tokens, "completion_tokens": made, "total_tokens": ask.prompt_tokens + made}
-
-
-def _prompt(prompt: object) -> str:
-    if isinstance(prompt, list) and prompt and all(type(each) is int for each in prompt):
-        if any(not 0 <= each < 32_000 for each in prompt):
-            raise Refusal(status=400, message="no such token")
-        return " ".join(map(str, prompt))
-    if not isinstance(prompt, str):
-        raise Refusal(status=400, message="prompt is text, or a list of token ids")
-    return prompt
-
-
-def _chat_prompt(messages: object) -> str:
-    if not isinstance(messages, list) or not messages:
-        raise Refusal(status=400, message="messages is a list of at least one")
-    lines = []
-    for message in messages:
-        role, content = (message.get("role"), message.get("content")) if isinstance(message, dict) else (None, None)
-        if role not in ("system", "user", "assistant") or not isinstance(content, str):
-            raise Refusal(status=400, message="a message has a role and content")
-        lines.append(f"<{role}> {content}")
-    return "\n".join(lines)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _error(refusal: Refusal) -> bytes:

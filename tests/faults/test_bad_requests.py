@@ -14,8 +14,8 @@ import pytest
 
 from analysis.plan import Target
 from analysis.vocabulary import Contract, Endpoint
-from faults import bad_requests, proofs
-from faults.bad_requests import BadRow, Built, Context, build, catalogue
+from faults import proofs
+from faults.bad_requests import SHORT_TOKENS, BadRow, Built, Context, build, catalogue, rows
 from server_launch.launch import ROOT, Asked, launch
 from server_launch.profile import Profile, load
 
@@ -104,12 +104,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG)
-def test_a_row_that_cannot_be_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
-    path = tmp_path / "rows.toml"
-    path.write_text(text)
-    monkeypatch.setattr(bad_requests, "_FILE", path)
+def test_a_row_that_cannot_be_is_said_so(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        catalogue.__wrapped__()
+        rows(text)
 
 
 # --- bytes ----------------------------------------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ def test_the_id_and_the_end_of_sequence_are_only_mentioned_where_they_are_known(
 def test_max_tokens_is_known_where_it_is_a_number() -> None:
     assert built("legal_one_token").max_tokens == 1
     assert built("legal_charset").max_tokens == 12, "an answer that is proved has the length of its reference"
-    assert built("model_unknown").max_tokens == bad_requests.SHORT_TOKENS
+    assert built("model_unknown").max_tokens == SHORT_TOKENS
     assert built("max_tokens_word").max_tokens is None and built("max_tokens_bool").max_tokens is None
 
 

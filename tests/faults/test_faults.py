@@ -14,7 +14,7 @@ AIM = Aim(tokens=3, hold_tokens=2, hold_s=0.5, first_token_s=0.4, token_gap_s=0.
 SENT = Progress(phase=Phase.AWAITING_HEADERS, tokens=0, since_sent_s=0.0, released_s=None, released_tokens=0, queue_certain=True)
 STREAMING = replace(SENT, phase=Phase.STREAMING, tokens=1, since_sent_s=0.5)
 LONG_AGO = replace(SENT, since_sent_s=60.0)
-SHARED = {"__init__", "fault", "bad_requests", "proofs"}
+SHARED = {"__init__", "fault", "bad_requests", "proofs", "legal"}
 
 
 def test_the_catalogue_names_exactly_the_files() -> None:

@@ -9,9 +9,9 @@ from analysis.vocabulary import Ending, Endpoint, Role
 from faults.fault import Fault
 from faults.none import Nothing
 from tests.fakes.raw import LAST_CHUNK, STREAM_HEAD, Peer, RawServer, event
-from users.exchange import Exchange, Link, Release
+from users.exchange import Exchange, Release
 from users.request import Place, Request, head
-from users.wire import Address
+from users.wire import Address, Link
 
 PLACE = Place(stage="cancel", group="some", item=0, role=Role.FAULTY, prompt="short_1", row=None)
 BODY = b'{"prompt":"Hello"}'

@@ -8,7 +8,7 @@ from analysis.plan import Group, Item, Plan, Stage
 from analysis.vocabulary import Ending, Endpoint, Role
 from tests.users.test_scenario import TARGET
 from users.agenda import Agenda
-from users.director import deal, unit_tokens
+from users.director import Share, deal, unit_tokens
 from users.lessons import Lesson
 from users.rounds import Round, Speed
 
@@ -47,15 +47,15 @@ def agenda(*groups: Group) -> Agenda:
 def test_every_item_is_dealt_once_and_every_user_too() -> None:
     parts = deal((GROUP, replace(GROUP, name="h", users=2)), {"0": {"NormalUser": 3}, "1": {"NormalUser": 2}})
     for name, users in (("g", 3), ("h", 2)):
-        dealt = [index for items, _ in parts.values() for index in items.get(name, ())]
+        dealt = [index for share in parts.values() for index in share.items.get(name, ())]
         assert sorted(dealt) == list(range(7))
-        assert sum(counts.get(name, 0) for _, counts in parts.values()) == users
+        assert sum(share.users.get(name, 0) for share in parts.values()) == users
 
 
 def test_a_worker_without_seats_gets_nothing() -> None:
     parts = deal((GROUP,), {"0": {"NormalUser": 3}, "1": {}})
-    assert parts["1"] == ({}, {})
-    assert len(parts["0"][0]["g"]) == 7
+    assert parts["1"] == Share()
+    assert len(parts["0"].items["g"]) == 7
 
 
 def test_a_round_survives_the_wire() -> None:
