@@ -95,24 +95,30 @@ class Agenda:
         self._look()
         self._wake()
 
-    def reach(self, milestone: str) -> None:
-        """A milestone was reached on all workers, or forced."""
+    def reach(self, number: int, milestone: str) -> None:
+        """A milestone of a round was reached on all workers, or forced."""
+        if not self._under_way(number):
+            return
         self._reached.add(milestone)
         for work in self._works:
             if work.group.released_by and self._reached.issuperset(work.group.released_by) and self._release.at_s is None:
                 self._release.at_s = time.perf_counter()
         self._wake()
 
-    def end_loops(self) -> None:
-        """Every group that does not loop is done on all workers."""
+    def end_loops(self, number: int) -> None:
+        """Every group of a round that does not loop is done on all workers."""
+        if not self._under_way(number):
+            return
         self._looping = False
         for work in self._works:
             if work.group.loop:
                 work.left.clear()
         self._look()
 
-    def cut(self) -> None:
-        """The round's time is over: start nothing more, release who holds."""
+    def cut(self, number: int) -> None:
+        """A round's time is over: start nothing more, release who holds."""
+        if not self._under_way(number):
+            return
         self._looping = False
         self._release.at_s = self._release.at_s or time.perf_counter()
         for work in self._works:
@@ -148,6 +154,10 @@ class Agenda:
         self._wake()
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    def _under_way(self, number: int) -> bool:
+        """What is said of a round that is over means nothing for the next."""
+        return self._round is not None and self._round.number == number
 
     def _pick(self, user: str) -> Job | None:
         now_s = time.perf_counter()

@@ -100,9 +100,9 @@ class WorkerSide:
             {
                 "gate_plan": self._plan,
                 "gate_round": lambda data: self._with(lambda worker: worker.begin(Round.parse(data))),
-                "gate_milestone": lambda data: self._with(lambda worker: worker.agenda.reach(str(data["name"]))),
-                "gate_end_loops": lambda data: self._with(lambda worker: worker.agenda.end_loops()),
-                "gate_cut": lambda data: self._with(lambda worker: worker.agenda.cut()),
+                "gate_milestone": lambda data: self._with(lambda worker: worker.agenda.reach(int(data["round"]), str(data["name"]))),
+                "gate_end_loops": lambda data: self._with(lambda worker: worker.agenda.end_loops(int(data["round"]))),
+                "gate_cut": lambda data: self._with(lambda worker: worker.agenda.cut(int(data["round"]))),
                 "gate_close": lambda data: self.close(),
             },
         )

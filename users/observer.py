@@ -5,7 +5,8 @@ Reads with its own short-lived requests, never with a user's connection. What ca
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import gevent
@@ -142,29 +143,50 @@ def parse_metrics(text: str, target: Target) -> tuple[dict[str, float], dict[str
     return {ours: sums[theirs] for ours, theirs in names.items() if theirs in sums}, dict(counters)
 
 
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    rss_bytes: int = 0
+    fd_count: int = 0
+    thread_count: int = 0
+    socket_count: int = 0
+
+
 def process_reading(pid: int, stage: str, moment: str) -> ProcessReading:
     """Figures of a process and its children; `pid` None in the answer when it is gone."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             raise psutil.NoSuchProcess(pid)
-        family = [process, *process.children(recursive=True)]
+        family = [_figures(process), *_children(process)]
         return ProcessReading(
             at_unix_s=time.time(),
             stage=stage,
             moment=moment,
             pid=pid,
             started_unix_s=process.create_time(),
-            rss_bytes=sum(each.memory_info().rss for each in family),
-            fd_count=sum(each.num_fds() for each in family),
-            thread_count=sum(each.num_threads() for each in family),
-            socket_count=sum(len(each.net_connections()) for each in family),
+            rss_bytes=sum(each.rss_bytes for each in family),
+            fd_count=sum(each.fd_count for each in family),
+            thread_count=sum(each.thread_count for each in family),
+            socket_count=sum(each.socket_count for each in family),
             child_count=len(family) - 1,
         )
     except psutil.AccessDenied:
         return _nothing(pid, stage, moment)
     except psutil.NoSuchProcess:
         return _nothing(None, stage, moment)
+
+
+def _figures(process: psutil.Process) -> _Figures:
+    """Raises psutil.NoSuchProcess, also for one that ends while it is looked at."""
+    sockets = len(process.net_connections())
+    return _Figures(process.memory_info().rss, process.num_fds(), process.num_threads(), sockets)
+
+
+def _children(process: psutil.Process) -> Iterator[_Figures]:
+    """Of those that are there: a child may end at any moment, and says nothing about its parent then."""
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            yield _figures(child)
 
 
 def _nothing(pid: int | None, stage: str, moment: str) -> ProcessReading:

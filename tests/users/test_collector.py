@@ -1,10 +1,12 @@
 """The files of a run: written as they come, and never again once the run is over."""
 
+import dataclasses
 import time
 from pathlib import Path
 
-from analysis import manifest
+from analysis import ids, manifest
 from analysis.observation import LoopLag
+from tests.analysis import build
 from users.collector import Collector
 
 
@@ -28,3 +30,13 @@ def test_a_shard_that_stays_open_is_named_when_the_run_ends(tmp_path: Path) -> N
     collector.begin(0, "r", "host", 1)
     collector.close()
     assert '"event":"missing"' in (tmp_path / manifest.OBSERVATIONS).read_text()
+
+
+def test_records_that_come_after_the_end_are_not_written(tmp_path: Path) -> None:
+    collector = Collector(run_dir=tmp_path, nonce="0" * 16, revision="r")
+    collector.begin(0, "r", "host", 1)
+    collector.close()
+    manifest.seal(tmp_path, {})
+    record = dataclasses.replace(build.completed("control", 0.0), request_id=ids.make("0" * 16, 0, 0))
+    assert collector.add(0, 0, [record.line()]) == []
+    assert manifest.broken_seals(tmp_path) == []

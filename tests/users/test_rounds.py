@@ -78,7 +78,7 @@ def test_no_more_users_work_on_a_group_than_it_has() -> None:
 def test_a_group_waits_for_its_milestone() -> None:
     made = agenda(GROUP, replace(GROUP, name="late", user="HoldingUser", waits_for="g:sent"))
     assert made._pick("HoldingUser") is None
-    made.reach("g:sent")
+    made.reach(1, "g:sent")
     assert made._pick("HoldingUser") is not None
 
 
@@ -87,13 +87,13 @@ def test_holders_are_released_by_all_their_milestones_and_by_a_cut() -> None:
     made = agenda(holders)
     job = made._pick("HoldingUser")
     assert job is not None
-    made.reach("a:sent")
+    made.reach(1, "a:sent")
     assert job.release.at_s is None
-    made.reach("b:ended")
+    made.reach(1, "b:ended")
     assert job.release.at_s is not None
     other = agenda(holders)
     job = other._pick("HoldingUser")
-    other.cut()
+    other.cut(1)
     assert job is not None and job.release.at_s is not None and other._pick("HoldingUser") is None
 
 
@@ -106,10 +106,25 @@ def test_loops_go_on_until_they_are_ended_and_number_their_items_on() -> None:
         numbers.append(job.index)
         made.end(job)
     assert numbers == [0, 1, 2, 3, 4]
-    made.end_loops()
+    made.end_loops(1)
     assert made._pick("NormalUser") is None
 
 
 @pytest.mark.parametrize(("gap_s", "tokens"), [(0.001, 48), (0.0, 48), (0.02, 25), (1.0, 12)])
 def test_a_normal_request_is_half_a_second_long_within_limits(gap_s: float, tokens: int) -> None:
     assert unit_tokens(gap_s) == tokens
+
+
+def test_what_is_said_of_a_round_that_is_over_means_nothing_for_the_next() -> None:
+    holders = replace(GROUP, name="h", user="HoldingUser", released_by=("g:sent",))
+    late, loop = replace(GROUP, name="late", waits_for="g:sent"), replace(GROUP, name="loop", user="MalformedUser", loop=True)
+    made = agenda(holders, late, loop)
+    made.begin(replace(part(holders, late, loop), number=2))
+    job = made._pick("HoldingUser")
+    made.reach(1, "g:sent")
+    made.end_loops(1)
+    made.cut(1)
+    assert job is not None and job.release.at_s is None
+    assert made._pick("NormalUser") is None and made._pick("MalformedUser") is not None
+    made.reach(2, "g:sent")
+    assert job.release.at_s is not None and made._pick("NormalUser") is not None

@@ -121,3 +121,14 @@ def test_the_kind_of_a_refusal_is_read_from_the_shapes_in_use(body: dict[str, ob
     data = json.dumps(body).encode()
     answer = read(f"HTTP/1.1 400 Bad Request\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
     assert (answer.status, answer.error_type, answer.error_text) == (400, kind, data.decode())
+
+
+@pytest.mark.parametrize("data", ['{"detail":"no such thing"}', '{"detail":[{"msg":"no"}]}', '{"message":"no","code":400}'])
+def test_an_error_may_have_the_flat_shape_of_a_framework(data: str) -> None:
+    answer = stream(data, "[DONE]")
+    assert (answer.error_event, answer.error_text, answer.problems) == (True, data, [])
+
+
+def test_an_event_with_choices_is_no_error_whatever_else_it_says() -> None:
+    answer = stream(token(" one", "stop", message="hello", detail="none"), "[DONE]")
+    assert (answer.error_event, answer.text) == (False, " one")

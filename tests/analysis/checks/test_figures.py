@@ -165,3 +165,24 @@ def test_without_traces_or_pace_it_is_unknown_and_without_a_promise_not_applicab
     assert judge(run).status is Status.UNKNOWN
     run.retarget(trace=None)
     assert judge(run).status is Status.NOT_APPLICABLE
+
+
+def test_a_refused_request_need_not_have_counted_its_company() -> None:
+    run = complete.run()
+    record = run.add(build.refused("bad_requests", 3.0, item=50))
+    never = dict(decode_batch_size_max=0, scheduled_unix_s=None, prefill_done_unix_s=None, first_token_unix_s=None, active_max=0)
+    complete.retrace(run, record, reason=TerminalReason.REJECTED, active_at_terminal=1, healthy_baseline=False, **never)
+    assert judge(run).status is Status.PASS
+    neighbour = next(one for one in run.records if one.role is Role.BYSTANDER)
+    complete.retrace(run, neighbour, decode_batch_size_max=0, active_max=0, active_at_terminal=1, healthy_baseline=False)
+    assert judge(run).status is Status.FAIL
+
+
+@pytest.mark.parametrize("role, status", [(Role.BAD, Status.PASS), (Role.NORMAL, Status.FAIL)])
+def test_steps_of_a_row_with_a_stop_string_need_not_fit_its_tokens(role: Role, status: Status) -> None:
+    run = complete.run()
+    record = run.add(build.completed("bad_requests", 3.0, role=role, row="stop" if role is Role.BAD else None))
+    trace = complete.retrace(run, record)
+    steps = (trace.decode_step_count or 0) + 1
+    complete.retrace(run, record, decode_step_count=steps, singleton_decode_steps=steps)
+    assert judge(run).status is status

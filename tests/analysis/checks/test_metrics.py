@@ -8,7 +8,7 @@ import pytest
 from analysis.checks import metrics
 from analysis.finding import Finding
 from analysis.observation import MetricsReading, Pace, WorkerMark
-from analysis.vocabulary import Status
+from analysis.vocabulary import Role, Status
 from tests.analysis import build, complete
 
 
@@ -150,3 +150,31 @@ def test_with_a_worker_lost_nobody_knows_how_many_there_were() -> None:
     run = change(complete.run(), lambda one: gauges(one, waiting=40.0) if one.gauges["running"] == 2 else one)
     run.observations.append(WorkerMark(at_unix_s=1.0, worker=1, event="missing"))
     assert judge(run).status is Status.UNKNOWN
+
+
+def test_a_promised_counter_of_aborts_has_to_be_there_and_to_move() -> None:
+    run = complete.run()
+    for index in range(80):
+        run.add(build.left("cancel", 1.0 + 0.05 * index, tokens=2, item=100 + index))
+    run.retarget(counts_aborts=True)
+    assert "is not there" in judge(run).evidence[0]
+    assert "aborted requests rose by 0" in judge(counting(run, "vllm:request_success_total{abort}", 0)).evidence[0]
+    assert judge(counting(run, "vllm:request_success_total{abort}", 80)).status is Status.PASS
+
+
+def test_tokens_made_for_those_who_left_are_not_hidden_behind_bad_requests() -> None:
+    run = complete.run()
+    for index in range(60):
+        run.add(build.refused("bad_requests", 0.05 * index, item=100 + index))
+    assert judge(counting(run, "vllm:generation_tokens_total", tokens(run))).status is Status.PASS
+    leavers = sum(one.cut_s is not None for one in run.records)
+    wasted = tokens(run) * 1.05 + 40 * leavers + 100
+    assert judge(counting(run, "vllm:generation_tokens_total", wasted)).status is Status.FAIL
+
+
+def test_a_time_too_short_to_be_sampled_need_not_show_in_the_gauges() -> None:
+    run = complete.run()
+    run.spoil(lambda one: one.role is Role.HOLDER, cut_s=0.5, ended_s=0.5)
+    run.observations = [one for one in run.observations if not (isinstance(one, MetricsReading) and one.gauges["running"] == 2)]
+    finding = judge(run)
+    assert finding.status is Status.PASS and "0 of them with all slots taken" in finding.summary

@@ -264,3 +264,24 @@ def test_a_stage_that_was_cut_is_unknown() -> None:
     run = build.good()
     run.observations.append(StageMark(at_unix_s=1_028.0, stage="cancel", edge="cut"))
     assert timeout(run).status is Status.UNKNOWN
+
+
+def test_what_was_answered_is_judged_however_our_own_side_did() -> None:
+    run = build.good()
+    [refused] = run.spoil(bad, 1, ended_s=0.2)
+    run.observations.append(LoopLag(at_unix_s=refused.started_unix_s + 0.2, worker=0, lag_s=0.19))
+    assert rejection(run).status is Status.PASS
+    run.spoil(lambda one: one.request_id == refused.request_id, status=500, outcome=Outcome.FAILED, error=ErrorKind.SERVER_ERROR)
+    assert rejection(run).status is Status.FAIL
+
+
+def test_a_scenario_without_bad_requests_claims_nothing_about_refusals() -> None:
+    run = build.good()
+    run.drop(bad)
+    assert rejection(run).status is Status.UNKNOWN
+    stages = tuple(
+        dataclasses.replace(one, groups=tuple(group for group in one.groups if all(item.role is not Role.BAD for item in group.items)))
+        for one in run.plan.stages
+    )
+    run.plan = dataclasses.replace(run.plan, stages=stages)
+    assert rejection(run).status is Status.NOT_APPLICABLE

@@ -86,3 +86,9 @@ def test_a_server_elsewhere_claims_nothing() -> None:
     run.retarget(launched=False)
     run.unobserve(ProcessReading)
     assert judged(run).status is Status.NOT_APPLICABLE
+
+
+def test_a_scenario_without_faults_claims_nothing() -> None:
+    run = build.good()
+    run.plan = dataclasses.replace(run.plan, stages=tuple(dataclasses.replace(stage, faulty=False) for stage in run.plan.stages))
+    assert judged(run).status is Status.NOT_APPLICABLE

@@ -156,3 +156,20 @@ def test_a_server_that_may_refuse_may_refuse_a_holder() -> None:
     assert refill(run).status is Status.FAIL
     run.retarget(queue="queued_or_refused")
     assert refill(run).status is Status.UNKNOWN
+
+
+def test_a_holder_that_ended_by_itself_does_not_hide_a_lost_slot() -> None:
+    run = complete.run()
+    run.spoil(lambda one: holder(one) and one.item == 0, token_times_s=(0.02, 1.0, 2.0), outcome=Outcome.COMPLETED, cut_s=None, ended_s=2.0)
+    run.spoil(lambda one: holder(one) and one.item == 1, first_token_s=1.98, token_times_s=(1.98, 2.1, 2.9))
+    finding = refill(run)
+    assert finding.status is Status.FAIL and "1 slots are lost" in finding.evidence[0]
+
+
+def test_a_server_so_fast_that_its_holders_end_while_they_are_read_frees_their_slots_rightly() -> None:
+    run = complete.run()
+    run.spoil(lambda one: one.group == "extra", first_token_s=0.5, token_times_s=(0.5, 0.6))
+    assert refill(run).status is Status.FAIL
+    pace = next(one for one in run.observations if isinstance(one, Pace))
+    run.observations[run.observations.index(pace)] = dataclasses.replace(pace, token_gap_s=0.0002)
+    assert refill(run).status is not Status.FAIL

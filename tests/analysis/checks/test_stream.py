@@ -160,3 +160,14 @@ def test_a_whole_answer_may_be_trimmed() -> None:
     run = build.good()
     run.spoil(lambda record: reference(record) and not record.stream, 1, text="cherry tomato ruby brick rust wine")
     assert content(run).status is Status.PASS
+
+
+def test_a_replacement_character_is_judged_where_the_whole_answer_is_known() -> None:
+    run = build.good()
+    run.add(build.completed("reference", 3.0, role=Role.REFERENCE, stream=False, item=90))
+    run.spoil(bystander, 1, problems=("characters: U+FFFD in ' \ufffd'",))
+    assert protocol(run).status is Status.FAIL
+    run = build.good()
+    run.add(build.completed("reference", 3.0, role=Role.REFERENCE, stream=False, item=90))
+    run.add(build.completed("bad_requests", 3.0, role=Role.BAD, row="legal_unicode", problems=("characters: U+FFFD in ' \ufffd'",)))
+    assert protocol(run).status is Status.PASS

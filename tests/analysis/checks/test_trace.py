@@ -251,3 +251,11 @@ def test_most_of_those_who_left_the_queue_early_have_a_trace_though_any_one_may_
     assert coverage(left_early(without=1)).status is Status.PASS
     finding = coverage(left_early(without=6))
     assert finding.status is Status.FAIL and "6 of 9 clients that stayed a while" in finding.evidence[0]
+
+
+@pytest.mark.parametrize("role, status", [(Role.BAD, Status.PASS), (Role.NORMAL, Status.FAIL)])
+def test_a_frontend_that_finds_the_stop_string_may_end_the_engine_as_if_the_client_had_left(role: Role, status: Status) -> None:
+    run = complete.run()
+    record = run.add(build.completed("bad_requests", 3.0, role=role, row="stop" if role is Role.BAD else None, finish_reason="stop"))
+    complete.retrace(run, record, reason=TerminalReason.CANCELLED, raw_reason="cancelled")
+    assert agreement(run).status is status
