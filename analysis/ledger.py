@@ -14,7 +14,7 @@ from analysis import ids
 from analysis.evidence import Place
 from analysis.record import RequestRecord
 from analysis.trace import TraceEvent
-from analysis.vocabulary import Outcome, Role
+from analysis.vocabulary import Role
 
 Mandatory = Callable[[RequestRecord], bool]
 MOMENTS = ("sent", "headers", "first_token", "last_token", "cut", "ended")
@@ -28,18 +28,6 @@ class Ledger:
     traces: pd.DataFrame
     pairs: pd.DataFrame
     """One row for each request with its first trace; the trace's columns are prefixed `trace_`."""
-
-
-def mandatory(record: RequestRecord, dwell_s: float) -> bool:
-    """Whether the server must have a trace of it; `dwell_s` is how long a client has to stay to be noticed for certain."""
-    if record.role is Role.BAD or record.outcome in (Outcome.REJECTED, Outcome.HARNESS_STOPPED):
-        return False
-    if record.outcome is Outcome.COMPLETED or record.first_token_s is not None:
-        return True
-    if record.outcome is Outcome.FAILED or record.sent_s is None:
-        return False
-    left_s = record.ended_s if record.cut_s is None else record.cut_s
-    return left_s - record.sent_s >= dwell_s
 
 
 def join(records: Sequence[RequestRecord], traces: Sequence[TraceEvent], faulty_stages: frozenset[str], must: Mandatory) -> Ledger:

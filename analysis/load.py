@@ -78,10 +78,10 @@ def assemble(
     lags = pd.DataFrame(stalls, columns=["begin_unix_s", "end_unix_s", "worker"])
 
     def must(record: RequestRecord) -> bool:
-        if plan.target.trace is None or not ledger.mandatory(record, dwell_s):
+        if plan.target.trace is None or not record.needs_trace(dwell_s):
             return False
         ours = 0.0 if record.first_token_s else overlap_s(lags, record.started_unix_s, record.started_unix_s + record.ended_s)
-        return ledger.mandatory(record, dwell_s + ours)
+        return record.needs_trace(dwell_s + ours)
 
     joined = ledger.join(records, traces, faulty, must)
     return Evidence(

@@ -85,6 +85,17 @@ class RequestRecord:
     reused: bool = False
     """Sent on a connection that had carried an earlier request."""
 
+    def needs_trace(self, dwell_s: float) -> bool:
+        """Whether the server must have a trace of it; `dwell_s` is how long a client has to stay to be noticed for certain."""
+        if self.role is Role.BAD or self.outcome in (Outcome.REJECTED, Outcome.HARNESS_STOPPED):
+            return False
+        if self.outcome is Outcome.COMPLETED or self.first_token_s is not None:
+            return True
+        if self.outcome is Outcome.FAILED or self.sent_s is None:
+            return False
+        left_s = self.ended_s if self.cut_s is None else self.cut_s
+        return left_s - self.sent_s >= dwell_s
+
     def line(self) -> str:
         """One JSON object without a newline."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=True)

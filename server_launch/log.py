@@ -2,15 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from analysis import ids
 
-WAIT_S = 5.0
-"""How far behind a server may write its log."""
 POLL_S = 0.2
 BLOCK_BYTES = 1 << 20
 BEFORE_BYTES = 64
@@ -39,11 +37,15 @@ class _Mark:
 
 
 class ServerLog:
-    """Follows one log from the moment it is made. `sleep` waits so many seconds, in the caller's way."""
+    """Follows one log from the moment it is made.
 
-    def __init__(self, path: Path, sleep: Callable[[float], None]) -> None:
+    `mark` is in each line that is a trace; `sleep` waits so many seconds, in the caller's way.
+    """
+
+    def __init__(self, path: Path, mark: bytes, sleep: Callable[[float], None]) -> None:
         """Raises LogError."""
         self._path = path
+        self._mark_of_trace = mark
         self._sleep = sleep
         try:
             if path.is_dir():
@@ -54,20 +56,19 @@ class ServerLog:
                 f"cannot read the server log {path}: {error.strerror}; give the file that the server writes with --server-log"
             ) from error
 
-    def wait(self, nonce: str, count: int) -> None:
-        """Until `count` different requests of the run are named in it, within a limit."""
-        until_s = time.monotonic() + WAIT_S
-        seen: set[str] = set()
+    def wait(self, requests: Collection[str], limit_s: float) -> None:
+        """Until each of these requests has a trace in it, or the limit is over."""
+        until_s = time.monotonic() + limit_s
+        missing = set(requests)
         read_bytes = 0
         while True:
             written = self._written()
             end = written.rfind(b"\n") + 1
-            for line in written[read_bytes:end].decode(errors="replace").splitlines():
-                found = ids.find(line, nonce)
-                if found is not None:
-                    seen.add(found.request_id)
+            for line in written[read_bytes:end].split(b"\n"):
+                if self._mark_of_trace in line and (found := ids.find(line.decode(errors="replace"))):
+                    missing.discard(found.request_id)
             read_bytes = max(read_bytes, end)
-            if len(seen) >= count or time.monotonic() >= until_s:
+            if not missing or time.monotonic() >= until_s:
                 return
             self._sleep(POLL_S)
 

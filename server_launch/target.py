@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.plan import Target
+from analysis.traces import PARSERS
 from server_launch import attach
 from server_launch.launch import Asked, Server, launch
 from server_launch.log import ServerLog
@@ -70,14 +71,14 @@ def open_target(wanted: Wanted, log_dir: Path, headers: Mapping[str, str], sleep
     try:
         model = attach.check_model(server.url, _model(wanted), headers)
         target = _target(wanted, server.url, model, launched=True, logged=True)
-        return Opened(target=target, profile=wanted.profile, server=server, pid=server.pid, log=ServerLog(server.log, sleep))
+        return Opened(target=target, profile=wanted.profile, server=server, pid=server.pid, log=_log(wanted, server.log, sleep))
     except BaseException:
         server.stop()
         raise
 
 
 def _attached(wanted: Wanted, host: str, headers: Mapping[str, str], sleep: Callable[[float], None]) -> Opened:
-    log = None if wanted.log is None else ServerLog(wanted.log, sleep)
+    log = None if wanted.log is None else _log(wanted, wanted.log, sleep)
     model = attach.check_model(host, wanted.model, headers)
     target = _target(wanted, host, model, launched=False, logged=log is not None)
     return Opened(target=target, profile=wanted.profile, server=None, pid=wanted.pid or attach.find_pid(host), log=log)
@@ -87,6 +88,12 @@ def _launched(wanted: Wanted, log_dir: Path, sleep: Callable[[float], None]) -> 
     log_dir.mkdir(parents=True, exist_ok=True)
     options = {"active_cap": wanted.active_cap, "context_length": wanted.context_length}
     return launch(wanted.profile, Asked(model=_model(wanted), log=log_dir / LAUNCHED_LOG, options=options), sleep)
+
+
+def _log(wanted: Wanted, path: Path, sleep: Callable[[float], None]) -> ServerLog:
+    """Raises LogError."""
+    parser = PARSERS.get(wanted.profile.trace or "")
+    return ServerLog(path, parser.mark if parser else b"", sleep)
 
 
 def _model(wanted: Wanted) -> str:

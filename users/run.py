@@ -4,7 +4,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,13 +22,17 @@ from users.lessons import Lesson
 from users.observer import Observer
 
 ROOT = Path(__file__).resolve().parent.parent
+LOG_LIMIT_S, LOG_LIMIT_GAPS = 5.0, 10.0
+"""How far behind a server may write its log: seconds, and pauses between two tokens."""
+STAYED_S = 0.3
+"""The log is waited for on behalf of clients that stayed this long; the judge asks for no fewer."""
 
 
 class Log(Protocol):
     """The server's log, as far as it is known."""
 
-    def wait(self, nonce: str, count: int) -> None:
-        """Until so many traces of the run are in it, within a bound."""
+    def wait(self, requests: Collection[str], limit_s: float) -> None:
+        """Until each of these requests has a trace in it, or the limit is over."""
 
     def copy(self, into: Path) -> list[str]:
         """Copy the run's part; the answer names what may be missing."""
@@ -51,7 +55,8 @@ class Run:
     exit_code: ExitCode | None = None
     _greenlet: gevent.Greenlet | None = None
     _lock: RLock = field(default_factory=RLock)
-    _trace_count: int = 0
+    _traced: set[str] = field(default_factory=set)
+    """Requests that a server with a trace log must have a trace of."""
 
     def __post_init__(self) -> None:
         self.director = Director(plan=self.plan, fleet=self.fleet, watcher=self.observer, observe=self.collector.observe)
@@ -104,7 +109,8 @@ class Run:
     def _save_log(self) -> None:
         if self.log is None:
             return
-        self.log.wait(self.plan.nonce, self._trace_count)
+        if self.plan.target.trace is not None:
+            self.log.wait(self._traced, LOG_LIMIT_S + LOG_LIMIT_GAPS * self.director.speed.token_gap_s)
         for problem in self.log.copy(self.run_dir / manifest.SERVER_LOG):
             self.collector.problem(problem)
 
@@ -113,7 +119,7 @@ class Run:
 
     def _records(self, data: dict[str, Any]) -> None:
         records = self.collector.add(int(data["worker"]), int(data["batch"]), [str(line) for line in data["lines"]])
-        self._trace_count += sum(record.outcome in (Outcome.COMPLETED, Outcome.CANCELLED) for record in records)
+        self._traced.update(record.request_id for record in records if record.needs_trace(STAYED_S))
         self.director.timeouts += sum(record.outcome is Outcome.TIMEOUT for record in records)
 
     def _end(self, data: dict[str, Any]) -> None:

@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server_launch.reference import answers, bodies
 from server_launch.reference.errors import ApiError, unavailable
+from server_launch.reference.inbox import Inbox
 from server_launch.reference.metrics import CONTENT_TYPE
 from server_launch.reference.options import Options
-from server_launch.reference.request import Call, Endpoint, Event, Finish, Request
+from server_launch.reference.request import Call, Endpoint, Finish, Request
 from server_launch.reference.scheduler import Scheduler
 from server_launch.reference.stops import StopFilter
 from server_launch.reference.trace import unix_now_s
@@ -84,7 +85,7 @@ class Generation:
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        events: asyncio.Queue[Event] = asyncio.Queue()
+        events = Inbox(asyncio.get_running_loop())
         try:
             request = await self._submit(HttpRequest(scope, receive), events)
         except ClientDisconnect:
@@ -99,14 +100,13 @@ class Generation:
             else:
                 await self._whole(request, events, scope, receive, send)
 
-    async def _submit(self, http: HttpRequest, events: "asyncio.Queue[Event]") -> Request:
+    async def _submit(self, http: HttpRequest, events: Inbox) -> Request:
         """From the wire into the queue. Raises ApiError with the answer for anything that does not get there."""
         raw = await _read_body(http)
         call, messages = self._seams.validate(self._server, self._endpoint, bodies.read_json(raw))
         prompt_ids = await self._prompt_ids(call, messages)
         left = self._server.scheduler.context_length - len(prompt_ids)
         max_tokens = max(1, left) if call.max_tokens is None else call.max_tokens
-        loop = asyncio.get_running_loop()
         request = Request(
             id=_PREFIX[self._endpoint] + _request_id(http, call),
             model=self._server.options.served_model_name,
@@ -114,7 +114,7 @@ class Generation:
             prompt_ids=prompt_ids,
             max_tokens=max_tokens,
             created_unix_s=int(unix_now_s()),
-            deliver=lambda event: _deliver(loop, events, event),
+            deliver=events.put,
             stops=StopFilter(call.stops),
         )
         self._server.scheduler.submit(request)
@@ -152,7 +152,7 @@ class Generation:
             continue
         self._seams.client_gone(self._server, request)
 
-    async def _stream(self, request: Request, events: "asyncio.Queue[Event]", send: Send, watcher: "asyncio.Task[None]") -> None:
+    async def _stream(self, request: Request, events: Inbox, send: Send, watcher: "asyncio.Task[None]") -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if request.call.endpoint is Endpoint.CHAT:
@@ -171,7 +171,7 @@ class Generation:
         for data in events:
             await self._seams.write(request, send, self._seams.frame(request, data))
 
-    async def _whole(self, request: Request, events: "asyncio.Queue[Event]", scope: Scope, receive: Receive, send: Send) -> None:
+    async def _whole(self, request: Request, events: Inbox, scope: Scope, receive: Receive, send: Send) -> None:
         texts: list[str] = []
         while not isinstance(event := await events.get(), Finish):
             texts.append(event.text)
@@ -208,10 +208,6 @@ def _request_id(http: HttpRequest, call: Call) -> str:
     if len(header) > bodies.ID_LIMIT_CHARS:
         raise ApiError(400, f"the X-Request-Id header is longer than {bodies.ID_LIMIT_CHARS} characters", param="request_id")
     return call.request_id or header or uuid.uuid4().hex
-
-
-def _deliver(loop: asyncio.AbstractEventLoop, events: "asyncio.Queue[Event]", event: Event) -> None:
-    loop.call_soon_threadsafe(events.put_nowait, event)
 
 
 def _json(value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

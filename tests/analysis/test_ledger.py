@@ -27,7 +27,7 @@ def trace(number: int | None, **changes: object) -> TraceEvent:
 
 
 def join(records: list[RequestRecord], traces: list[TraceEvent]) -> ledger.Ledger:
-    return ledger.join(records, traces, frozenset({"cancel"}), lambda one: ledger.mandatory(one, 0.3))
+    return ledger.join(records, traces, frozenset({"cancel"}), lambda one: one.needs_trace(0.3))
 
 
 numbers = st.integers(0, 6)
@@ -96,5 +96,5 @@ def test_what_must_have_a_trace() -> None:
         "broken": record(0, outcome=Outcome.FAILED, first_token_s=None, ended_s=9.0),
         "stopped": record(0, outcome=Outcome.HARNESS_STOPPED),
     }
-    assert {name for name, one in must.items() if ledger.mandatory(one, 0.3)} == set(must)
-    assert {name for name, one in need_not.items() if ledger.mandatory(one, 0.3)} == set()
+    assert {name for name, one in must.items() if one.needs_trace(0.3)} == set(must)
+    assert {name for name, one in need_not.items() if one.needs_trace(0.3)} == set()

@@ -23,8 +23,11 @@ DEADLINE_S = 20.0
 """How long a test waits for something that must happen; only a broken server takes this long."""
 
 
-FULL_BUFFERS_TOKENS = 15_000
-"""Tokens in events of 700 bytes (an id of 500) that are more than a server's socket can hold for a client that does not read."""
+LONG_NAME = "m" * 20_000
+TALKATIVE = ("--served-model-name", LONG_NAME, "--step-interval-ms", "1", "--context-length", "1048576")
+"""A server whose every event holds its long name, at a pace at which an answer of millions of tokens cannot end within a test."""
+FULL_BUFFERS_TOKENS = 3_000
+"""60 MB in events of such a server: more than the sockets hold for a client that does not read, whatever the machine is tuned to."""
 
 
 def eventually(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -96,6 +99,13 @@ class Server:
         assert status == 200, answer
         whole: dict[str, Any] = json.loads(answer)
         return whole
+
+    def unread(self, request_id: str) -> "Client":
+        """Somebody who does not read a stream of a TALKATIVE server, for whom more was made than all buffers hold."""
+        client = self.client(receive_buffer_bytes=2048)
+        client.send({"model": LONG_NAME, "prompt": "endless", "max_tokens": 1_000_000, "stream": True, "request_id": request_id})
+        eventually(lambda: self.figure("vllm:generation_tokens_total") > FULL_BUFFERS_TOKENS, "more than the buffers hold", 60)
+        return client
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
