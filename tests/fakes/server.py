@@ -179,6 +179,7 @@ class Fake:
     def _task(self, ask: Ask, emit: Callable[[str, str | None], None]) -> Task:
         return Task(id=ask.id, prompt=ask.prompt, prompt_tokens=ask.prompt_tokens, max_tokens=ask.max_tokens, emit=emit, stops=ask.stops)
 
+
 @dataclass(slots=True)
 class _Events:
     """Writes one event stream in the server's style."""

@@ -1,4 +1,5 @@
-"""`python -m tests.selftest [--only NAMES] [--jobs N] [--seed N] [--out DIR]`: exit 0 when the judge made no mistake, else 1."""
+"""`python -m tests.selftest [--only NAMES] [--jobs N] [--seed N] [--out DIR]`: exit 0 when the judge made no mistake, 1 when
+it did, 2 for names that there are not."""
 
 import argparse
 import fnmatch
@@ -58,7 +59,8 @@ def _chosen(only: str) -> list[Case]:
     everything = [*bugs(), *clean()]
     for pattern in patterns:
         if not any(fnmatch.fnmatch(case.name, pattern) for case in everything):
-            sys.exit(f"no self-test case matches {pattern!r}; names are those of server_launch/reference/planted and clean-*")
+            print(f"no self-test case matches {pattern!r}; names are those of server_launch/reference/planted and clean-*", file=sys.stderr)
+            sys.exit(2)
     # the slowest first, so that no job waits for one at the end
     chosen = [case for case in everything if any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)]
     return sorted(chosen, key=lambda case: -case.limit_s)

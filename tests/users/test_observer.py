@@ -47,8 +47,8 @@ def test_figures_are_those_of_this_very_process() -> None:
 
 def test_a_series_that_is_absent_is_absent_and_labels_are_summed() -> None:
     text = (
-        "# TYPE run gauge\nrun{engine=\"0\"} 2\nrun{engine=\"1\"} 3\n"
-        "# TYPE done_total counter\ndone_total{finished_reason=\"stop\"} 4\ndone_total{finished_reason=\"abort\"} 1\n"
+        '# TYPE run gauge\nrun{engine="0"} 2\nrun{engine="1"} 3\n'
+        '# TYPE done_total counter\ndone_total{finished_reason="stop"} 4\ndone_total{finished_reason="abort"} 1\n'
     )
     target = dataclasses.replace(TARGET, running_gauge="run", waiting_gauge="wait")
     assert parse_metrics(text, target) == ({"running": 5.0}, {"done_total{stop}": 4.0, "done_total{abort}": 1.0})
