@@ -72,6 +72,8 @@ class RequestRecord:
     """Number of events (or choices of a whole body) that carried text."""
     token_times_s: tuple[float, ...] = ()
     """Arrival of each event that carried text; empty for a whole body."""
+    token_chars: tuple[int, ...] = ()
+    """Length of the text after each event that carried text; empty for a whole body."""
     unread_bytes: int = 0
     """Bytes that lay in our receive buffer when we left."""
     problems: tuple[str, ...] = ()
@@ -111,7 +113,7 @@ class RequestRecord:
 
 
 _WORDS = {"role": Role, "endpoint": Endpoint, "phase": Phase, "outcome": Outcome, "error": ErrorKind, "ending": Ending}
-_TUPLES = ("token_times_s", "problems")
+_TUPLES = ("token_times_s", "token_chars", "problems")
 _NAMES = frozenset(field.name for field in fields(RequestRecord))
 
 

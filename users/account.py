@@ -5,6 +5,7 @@ Until something else is said, the harness stopped it: an exchange that is killed
 
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import accumulate
 
 from analysis.record import RequestRecord
 from analysis.vocabulary import Ending, ErrorKind, Outcome, Phase
@@ -77,6 +78,7 @@ class Account:
             completion_tokens=answer.completion_tokens,
             token_events=len(tokens_s),
             token_times_s=tuple(round(at, 6) for at in tokens_s) if request.stream else (),
+            token_chars=tuple(accumulate(map(len, answer.parts))) if request.stream else (),
             unread_bytes=self.unread_bytes,
             problems=tuple(answer.problems),
             error_body=answer.error_text,

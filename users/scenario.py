@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 _STAGE_WORDS = {"name", "group", "budget_s", "limit_units", "follow_ups", "watch_s", "faulty"}
 _GROUP_WORDS = {
     "name", "user", "role", "users", "users_per_cap", "count", "count_per_cap", "min_count", "loop", "waits_for", "spacing_s",
-    "released_by", "hold_tokens", "hold_s", "needs", "prompts", "endpoints", "streams", "size", "faults", "endings", "tokens", "rows",
+    "released_by", "hold_tokens", "hold_s", "needs", "prompts", "endpoints", "streams", "sizes", "faults", "endings", "tokens", "rows",
     "thin",
 }  # fmt: skip
 LEAVING_TOKENS = 3
@@ -144,11 +144,15 @@ def _kinds(raw: dict[str, Any], target: Target, choice: Choice, prompts: dict[st
     unknown = [fault for fault in faults if fault not in FAULTS]
     if unknown:
         raise ValueError(f"no fault {unknown[0]!r}, known are {', '.join(FAULTS)}")
-    for fault, endpoint, stream, key, ending in itertools.product(
-        faults, endpoints, raw.get("streams", [True]), keys, raw.get("endings", ["fin"] if faults != ["none"] else ["normal"])
+    sizes = [str(size) for size in raw.get("sizes", ["unit"])]
+    if wrong := [size for size in sizes if size not in ("unit", "endless") and not size.isdecimal()]:
+        raise ValueError(f"no size {wrong[0]!r}: unit, endless, or a number of tokens")
+    endings = raw.get("endings", ["fin"] if faults != ["none"] else ["normal"])
+    for fault, endpoint, stream, key, ending, size in itertools.product(
+        faults, endpoints, raw.get("streams", [True]), keys, endings, sizes
     ):
         yield Item(
-            role=role, endpoint=endpoint, stream=bool(stream), prompt=key, size=str(raw.get("size", "unit")), fault=fault,
+            role=role, endpoint=endpoint, stream=bool(stream), prompt=key, size=size, fault=fault,
             ending=Ending(ending), tokens=0, row=None,
         )  # fmt: skip
 

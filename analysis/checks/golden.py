@@ -48,7 +48,20 @@ def difference(record: RequestRecord, reference: RequestRecord) -> str | None:
         return None if got == want else _first_difference(got, want)
     if len(got.rstrip(HALF_CHARACTER)) > len(want) and reference.finish_reason == "stop":
         return f"went on after the reference had stopped at {len(want)} characters"
-    return None if agree(got, want) else _first_difference(got, want)
+    return (_lost_end(record, reference) or None) if agree(got, want) else _first_difference(got, want)
+
+
+def _lost_end(record: RequestRecord, reference: RequestRecord) -> str:
+    """A whole answer with less text than its own number of tokens made in the reference; empty where nothing is missing.
+
+    Only where the reference gave an event with text to every token, so that the text of its first n tokens is known.
+    """
+    count, known = record.completion_tokens or record.max_tokens, reference.completion_tokens or reference.max_tokens
+    whole = record.outcome is Outcome.COMPLETED and record.finish_reason == reference.finish_reason == "length"
+    if not whole or not count or len(reference.token_chars) != known or count >= known or record.stream is not reference.stream:
+        return ""
+    due = reference.text[: reference.token_chars[count - 1]].rstrip(HALF_CHARACTER)
+    return "" if len(record.text) >= len(due) else f"{count} tokens have the text {record.text[-40:]!r} for {due[-40:]!r}, at the end"
 
 
 def agree(one: str, other: str) -> bool:

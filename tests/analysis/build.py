@@ -8,6 +8,7 @@ import dataclasses
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,7 @@ def completed(stage_name: str, offset_s: float, **changes: Any) -> RequestRecord
         status=200, content_type="text/event-stream; charset=utf-8" if stream else "application/json", text="".join(tokens),
         finish_reason="length", prompt_tokens=len(PROMPTS[prompt].split()), completion_tokens=len(tokens),
         token_events=len(tokens) if stream else 1, token_times_s=times if stream else (),
+        token_chars=tuple(accumulate(map(len, tokens))) if stream else (),
     )  # fmt: skip
     return RequestRecord(**{**facts, **changes})
 
@@ -195,6 +197,7 @@ def left(stage_name: str, offset_s: float, tokens: int, **changes: Any) -> Reque
         outcome=Outcome.CANCELLED if tokens else Outcome.DISCONNECTED,
         phase=Phase.STREAMING if tokens else Phase.AWAITING_FIRST_TOKEN, ending=Ending.FIN, landed=True, cut_s=cut, ended_s=cut,
         first_token_s=times[0] if times else None, last_token_s=times[-1] if times else None, token_times_s=times, token_events=tokens,
+        token_chars=whole.token_chars[:tokens],
         text="".join(GOOD[whole.prompt][:tokens]), finish_reason=None, prompt_tokens=None, completion_tokens=None,
     )  # fmt: skip
     return dataclasses.replace(whole, **{**facts, **changes})

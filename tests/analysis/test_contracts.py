@@ -27,6 +27,7 @@ records = st.builds(
     outcome=st.sampled_from(Outcome),
     role=st.sampled_from(Role),
     token_times_s=st.lists(finite).map(tuple),
+    token_chars=st.lists(st.integers()).map(tuple),
     problems=st.lists(st.text()).map(tuple),
     first_token_s=st.none() | finite,
     max_tokens=st.none() | st.integers(),

@@ -75,6 +75,7 @@ def test_the_clean_scenario_misbehaves_nowhere() -> None:
         ("[[stage]]\nname='a'\n[[stage.group]]\nname='b'\nuser='NormalUser'\nrole='normal'\nusres=1", "usres"),
         ("[[stage]]\nname='a'\n[[stage.group]]\nname='b'\nuser='NormalUser'\nrole='hero'", "hero"),
         ("[[stage]]\nname='a'\n[[stage.group]]\nname='b'\nuser='NormalUser'\nrole='normal'\nfaults=['sulk']", "sulk"),
+        ("[[stage]]\nname='a'\n[[stage.group]]\nname='b'\nuser='NormalUser'\nrole='normal'\nsizes=['big']", "big"),
         ("name='empty'", "[[stage]]"),
         ("name=", "cannot read"),
     ],

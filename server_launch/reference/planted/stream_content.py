@@ -118,6 +118,15 @@ class OnlyTokenLost(Planted):
             super().emit(scheduler, request, piece)
 
 
+@plant(Kind.STREAM_CONTENT, "vllm-project/vllm #36830", "stream.content", "stability.output")
+class SeventhIsLastAndLost(Planted):
+    """An answer of exactly seven tokens lacks its last one, and counts it."""
+
+    def emit(self, scheduler: Scheduler, request: Request, piece: Piece) -> None:
+        if request.max_tokens != 7 or len(request.tokens) < 7:
+            super().emit(scheduler, request, piece)
+
+
 @plant(Kind.STREAM_CONTENT, "vllm-project/vllm #16832", "stream.content", "stability.output")
 class WholeAnswerLosesItsEnd(Planted):
     """An answer that comes whole lacks its last token; streams are complete."""

@@ -57,6 +57,24 @@ def test_another_finish_reason_is_a_fault() -> None:
     assert output(run).status is Status.FAIL
 
 
+def shorter(run: build.Run, tokens_seen: int, tokens_made: int) -> Finding:
+    """What is said of a bystander that asked for `tokens_made` tokens and got the text of `tokens_seen`."""
+    run.spoil(red_bystander, 1, text="".join(build.GOOD["red"][:tokens_seen]), completion_tokens=tokens_made, max_tokens=tokens_made)
+    return stability.OUTPUT.judge(run.evidence())
+
+
+def test_a_shorter_answer_has_the_text_of_all_its_tokens() -> None:
+    assert shorter(build.good(), 3, 3).status is Status.PASS
+    finding = shorter(build.good(), 2, 3)
+    assert finding.status is Status.FAIL and "3 tokens have the text ' cherry tomato'" in finding.evidence[0]
+
+
+def test_where_events_carry_several_tokens_the_text_of_a_shorter_answer_is_not_known() -> None:
+    run = build.good()
+    run.spoil(lambda one: one.role is Role.REFERENCE, token_chars=(20, len(RED)))
+    assert shorter(run, 2, 3).status is Status.PASS
+
+
 def test_a_client_that_left_must_have_seen_the_beginning_of_the_reference() -> None:
     run = build.good()
     run.spoil(lambda record: record.outcome is Outcome.CANCELLED and len(record.text) > 8, 1, text=" cherry pie")
