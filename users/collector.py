@@ -4,9 +4,9 @@ What a worker sends is checked before it is written, and the names of files are 
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from analysis import manifest, observation, shard
 from analysis.observation import Observation, Problem, WorkerMark
@@ -24,23 +24,23 @@ class _Shard:
 
 @dataclass(slots=True)
 class Collector:
-    """Owns the files of a run directory until the run is sealed."""
+    """Owns the files of a run directory until the run is sealed.
+
+    `unwritable` is told, once, that the evidence cannot be written; everything after it is dropped, so nothing here raises OSError.
+    """
 
     run_dir: Path
     nonce: str
     revision: str
+    unwritable: Callable[[OSError], None]
     _shards: dict[int, _Shard] = field(default_factory=dict)
-    _observations: IO[str] | None = None
     _sealed: bool = False
+    """Nothing is written any more: the run is over, or the disk is full."""
 
     def observe(self, note: Observation) -> None:
         """Append an observation; what comes after `close` is dropped, since the run is over and its evidence about to be sealed."""
-        if self._sealed:
-            return
-        if self._observations is None:
-            self._observations = (self.run_dir / manifest.OBSERVATIONS).open("a", encoding="utf-8")
-        self._observations.write(observation.line(note) + "\n")
-        self._observations.flush()
+        if not self._sealed:
+            self._write(manifest.OBSERVATIONS, [observation.line(note)])
 
     def problem(self, detail: str) -> None:
         """Note evidence that could not be collected."""
@@ -53,7 +53,7 @@ class Collector:
             return
         header = shard.Header(nonce=self.nonce, worker=worker, revision=revision[:64], host=host[:200], pid=pid)
         self._shards[worker] = _Shard(sheet=shard.Sheet(header))
-        shard.append(self._path(worker), [self._shards[worker].sheet.begin()])
+        self._write(shard.name(worker), [self._shards[worker].sheet.begin()])
         self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="joined", detail=host[:200]))
         if revision != self.revision:
             self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="other_revision", detail=revision[:64]))
@@ -75,7 +75,7 @@ class Collector:
                 records.append(RequestRecord.parse(line))
             except ValueError as error:
                 self.problem(f"worker {worker} sent something that is no record: {str(error)[:200]}")
-        shard.append(self._path(worker), [known.sheet.row(record) for record in records])
+        self._write(shard.name(worker), [known.sheet.row(record) for record in records])
         return records
 
     def end(self, worker: int, count: int) -> None:
@@ -87,7 +87,7 @@ class Collector:
         if count != known.sheet.count:
             self.problem(f"worker {worker} closed {count} records and {known.sheet.count} arrived")
             return
-        shard.append(self._path(worker), [known.sheet.end()])
+        self._write(shard.name(worker), [known.sheet.end()])
         self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="closed"))
 
     @property
@@ -101,9 +101,12 @@ class Collector:
             if not known.closed:
                 self.observe(WorkerMark(at_unix_s=time.time(), worker=worker, event="missing", detail="its shard was never closed"))
         self._sealed = True
-        if self._observations is not None:
-            self._observations.close()
-            self._observations = None
 
-    def _path(self, worker: int) -> Path:
-        return self.run_dir / shard.name(worker)
+    def _write(self, name: str, lines: list[str]) -> None:
+        if self._sealed:
+            return
+        try:
+            shard.append(self.run_dir / name, lines)
+        except OSError as error:
+            self._sealed = True
+            self.unwritable(error)

@@ -178,8 +178,7 @@ class MasterSide:
             self._new_run_dir()
         plan = self._load(ids.new_nonce())
         run_dir, revision = self._next_dir, run.revision()
-        run.write_plan(run_dir, plan)
-        collector = Collector(run_dir=run_dir, nonce=plan.nonce, revision=revision)
+        collector = Collector(run_dir=run_dir, nonce=plan.nonce, revision=revision, unwritable=lambda error: new.unwritable(error))
         observer = Observer(
             target=plan.target, pid=self._place.pid, observe=collector.observe, exit_code=self._place.exit_code,
             headers=self._headers(), token_gap_s=lambda: new.director.speed.token_gap_s,
@@ -190,6 +189,10 @@ class MasterSide:
             announce=self._announce,
         )  # fmt: skip
         self._run = new
+        try:
+            run.write_plan(run_dir, plan)
+        except OSError as error:
+            new.unwritable(error)
         new.fleet.send("gate_plan", {"plan": plan.to_json()})
         return plan
 

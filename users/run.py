@@ -73,15 +73,21 @@ class Run:
         except (KeyError, TypeError, ValueError) as error:
             self.collector.problem(f"a worker sent a message that cannot be read: {type(error).__name__} {error}")
 
+    def unwritable(self, error: OSError) -> None:
+        """The evidence cannot be written: what was written stays, unjudged, and the shape ends the load."""
+        if self.exit_code is not ExitCode.UNKNOWN:
+            self.exit_code = ExitCode.UNKNOWN
+            why = f"cannot write {self.run_dir}: {error.strerror}; make room there, or name another --run-dir"
+            self.announce(f"verdict: unknown (exit {ExitCode.UNKNOWN:d}): {why}\n")
+
     def finish(self) -> ExitCode:
-        """Close the evidence and judge it; the second call gives the same answer. Never raises: what breaks is 4."""
+        """Close the evidence and judge it; the second call gives the same answer. Never raises."""
         with self._lock:
+            self._halt()
             if self.exit_code is None:
-                try:
-                    self.exit_code = self._finish()
-                except OSError as error:
-                    print(f"cannot write {self.run_dir}: {error.strerror}; free some space and run again", file=sys.stderr)
-                    self.exit_code = ExitCode.UNKNOWN
+                code = self._finished()
+                if self.exit_code is None:
+                    self.exit_code = code
             return self.exit_code
 
     # --- inside --------------------------------------------------------------------------------------------------
@@ -93,9 +99,20 @@ class Run:
         self.fleet.send("gate_close", {})
         self.finish()
 
-    def _finish(self) -> ExitCode:
+    def _halt(self) -> None:
         if self._greenlet is not None and self._greenlet is not gevent.getcurrent():
             self._greenlet.kill(block=False)
+        if self.exit_code is not None:
+            self.observer.stop()
+
+    def _finished(self) -> ExitCode:
+        try:
+            return self._finish()
+        except OSError as error:
+            self.unwritable(error)
+            return ExitCode.UNKNOWN
+
+    def _finish(self) -> ExitCode:
         if not wait_for_footers(lambda: self.collector.all_closed):
             self.collector.problem("a worker did not close its shard in time")
         self.observer.stop()

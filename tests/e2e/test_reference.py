@@ -64,6 +64,17 @@ def test_an_interrupted_run_is_judged_and_never_passes(tmp_path: Path) -> None:
         until_gone(pid)
 
 
+def test_a_full_disk_ends_the_run_at_once_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "observations.jsonl").symlink_to("/dev/full")
+    with gate(tmp_path, "--seed", "1") as run:
+        pid = run.server_pid()
+        assert run.wait() == 3, run.said[-3000:]
+        assert run.said.rstrip().splitlines()[-1].startswith("verdict: unknown (exit 3): cannot write")
+        assert "Traceback" not in run.said and not (run.run_dir / "verdict.json").exists()
+        until_gone(pid)
+
+
 def test_two_processes_give_the_same_verdict_and_both_their_records(tmp_path: Path) -> None:
     port = str(free_port())
     with gate(tmp_path, "--seed", "1", "--processes", "2", "--master-bind-port", port, "--master-port", port) as run:
