@@ -89,9 +89,8 @@ class Director:
         """All stages, in order; what comes after a stage in which the server stopped answering would only wait for deadlines."""
         for stage in self.plan.stages:
             self._stage(stage)
-            if self.timeouts >= HOPELESS_TIMEOUTS:
-                detail = f"{self.timeouts} requests ran into their deadline: the stages after {stage.name} were not run"
-                self.observe(Problem(at_unix_s=time.time(), detail=detail))
+            if hopeless := self._hopeless():
+                self.observe(Problem(at_unix_s=time.time(), detail=f"{hopeless}: the stages after {stage.name} were not run"))
                 break
 
     def progress(self, worker: int, number: int, kind: str, value: str, learned: Sequence[Lesson] = ()) -> None:
@@ -126,6 +125,14 @@ class Director:
             self.fleet.send("gate_end_loops", {"round": running.number})
         if running.done >= running.workers:
             running.over.set()
+
+    def _hopeless(self) -> str:
+        """Why further stages would only wait for deadlines; empty while they would not."""
+        if self.timeouts >= HOPELESS_TIMEOUTS:
+            return f"{self.timeouts} requests ran into their deadline"
+        if (self.timeouts or self._cut) and not self.speed.unit_tokens:
+            return "no request was answered in time, so that the server's pace is not known"
+        return ""
 
     # --- a stage -------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ def _honest(evidence: Evidence) -> Finding:
     speed = tempo(evidence)
     if good.empty or speed is None:
         return unknown("the gauges were never read" if good.empty else "the server's own speed was not measured")
-    wrong = [*_backwards(frame), *_stuck(evidence), *_idle_under_load(evidence, good, speed)]
+    wrong = [*_fell_silent(evidence, frame), *_backwards(frame), *_stuck(evidence), *_idle_under_load(evidence, good, speed)]
     known = not any(mark.event == "missing" for mark in evidence.workers)  # who was lost may have sent more than we know
     wrong += _counters(evidence) if known else []
     held, found = 0, holds(evidence)
@@ -52,6 +52,16 @@ def _honest(evidence: Evidence) -> Finding:
     if planned(evidence, Role.HOLDER) and target.active_cap is not None and not held and not too_short:
         return unknown("no gauge was read while all slots were certainly taken")
     return passed(f"{len(good)} readings of the gauges agree with the run, {held} of them with all slots taken; no counter ran backwards")
+
+
+def _fell_silent(evidence: Evidence, frame: pd.DataFrame) -> Iterable[str]:
+    """Metrics that could be read and, from some moment to the end, were refused or no metrics, by a server that answered."""
+    ordered = frame.sort_values("at_unix_s", kind="stable")
+    last_good = ordered["at_unix_s"][ordered["running"].notna()].max()
+    errors = ordered["error"][ordered["at_unix_s"] > last_good]
+    answered = errors[errors.str.startswith("status ") | (errors == "ValueError")]
+    if len(answered) >= evidence.limit("gauge_samples"):
+        yield f"metrics could be read until {last_good:.3f}, and in none of {len(answered)} answers after it: {answered.iloc[-1]}"
 
 
 def _backwards(frame: pd.DataFrame) -> Iterable[str]:

@@ -7,7 +7,7 @@ what differs in company there is counted and named, and is neither a fault nor a
 from collections import Counter, defaultdict
 from hashlib import sha256
 
-from analysis.checks.golden import agree, comparable, differences, exactness, fault_free_texts
+from analysis.checks.golden import agree, comparable, differences, exactness, fault_free_texts, goldens
 from analysis.checks.requests import end_unix_s, shown, traces_by_id, where
 from analysis.evidence import Evidence
 from analysis.finding import Check, Finding, failed, passed, unknown
@@ -21,6 +21,10 @@ def _output(evidence: Evidence) -> Finding:
     found, count = differences(evidence, evidence.records)
     if not count:
         return unknown("no text could be compared with a reference of its prompt")
+    references = goldens(evidence).by_key.values()
+    empty = sum(not record.text.strip() for record in references)
+    if 2 * empty > len(references):
+        return unknown(f"{empty} of {len(references)} references have no text, so that nothing shows in others that repeat it")
     level = exactness(evidence)
     if not level.exact:
         return _inexact(evidence, found, count, level.why)

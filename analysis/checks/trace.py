@@ -45,7 +45,8 @@ def unjoined(evidence: Evidence) -> Finding | None:
 
 def _coverage(evidence: Evidence) -> Finding:
     evidence.limit("trace_dwell_s")
-    missing = unjoined(evidence)
+    silent = _silent(evidence)
+    missing = failed(silent) if silent else unjoined(evidence)
     if missing is not None:
         return missing
     wrong, lost = _missing(evidence)
@@ -59,6 +60,14 @@ def _coverage(evidence: Evidence) -> Finding:
     if lost:
         return unknown(f"{len(lost)} traces or requests may be missing with lost evidence", *shown(lost))
     return passed(f"one trace a request: {_counted(evidence)}")
+
+
+def _silent(evidence: Evidence) -> str:
+    """Where the log is certainly this server's, since the gate started it, a log without any trace is the server's fault."""
+    target, served = evidence.plan.target, sum(record.outcome is Outcome.COMPLETED for record in evidence.records)
+    if target.trace is None or not target.launched or evidence.log is None or not evidence.trace_frame.empty or not served:
+        return ""
+    return f"the server promises a trace of each request, answered {served} and logged none"
 
 
 def _counted(evidence: Evidence) -> str:

@@ -21,14 +21,6 @@ class AbortedHaveNoTrace(Planted):
             super().write_trace(scheduler, request, line)
 
 
-@plant(Kind.FALSE_FIGURES, "vllm-project/production-stack #706", "trace.coverage", "evidence.witnesses")
-class NoTraceAtAll(Planted):
-    """No request is in the log, though the traces are promised."""
-
-    def write_trace(self, scheduler: Scheduler, request: Request, line: Line) -> None:
-        pass
-
-
 @plant(Kind.FALSE_FIGURES, "vllm-project/production-stack #706", "trace.coverage")
 class TenthTraceMissing(Planted):
     """Every tenth completed request is not in the log."""

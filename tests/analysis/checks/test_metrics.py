@@ -54,6 +54,20 @@ def test_gauges_that_are_refreshed_now_and_then_only_are_honest() -> None:
     assert judge(run).status is Status.PASS
 
 
+@pytest.mark.parametrize(("error", "status"), [("status 500", Status.FAIL), ("ValueError", Status.FAIL), ("ConnectionError", Status.PASS)])
+def test_metrics_that_answer_and_cannot_be_read_any_more_are_a_fault(error: str, status: Status) -> None:
+    last = build.BEGIN_UNIX_S + build.STAGES.index("drain") * build.STAGE_S + 4
+    run = change(
+        complete.run(), lambda one: dataclasses.replace(one, gauges={}, error=error) if one.at_unix_s > last and one.moment != "x" else one
+    )
+    assert judge(run).status is status
+
+
+def test_a_few_readings_that_failed_in_between_are_no_fault() -> None:
+    run = change(complete.run(), lambda one: dataclasses.replace(one, gauges={}, error="status 503") if 1020 < one.at_unix_s < 1021 else one)
+    assert judge(run).status is Status.PASS
+
+
 def test_a_gauge_that_is_stuck_at_rest_is_a_fault() -> None:
     run = change(complete.run(), lambda one: gauges(one, running=7.0) if one.moment == "settled" and one.stage == "cancel" else one)
     finding = judge(run)

@@ -97,6 +97,12 @@ def test_two_endless_answers_that_part_beyond_the_reference_are_a_fault() -> Non
     assert finding.status is Status.FAIL and "part" in finding.evidence[0]
 
 
+def test_references_without_text_prove_nothing() -> None:
+    run = build.good()
+    run.spoil(lambda one: True, text="", token_chars=())
+    assert stability.OUTPUT.judge(run.evidence()).status is Status.UNKNOWN
+
+
 def test_without_a_reference_nothing_is_known() -> None:
     run = build.good()
     run.drop(lambda record: record.role is Role.REFERENCE)

@@ -48,10 +48,12 @@ def test_a_server_without_traces_claims_nothing() -> None:
     assert (run.evidence().requests["place"] == "excused").all()
 
 
-def test_no_trace_at_all_is_unknown_not_a_fault() -> None:
+@pytest.mark.parametrize(("launched", "status"), [(True, Status.FAIL), (False, Status.UNKNOWN)])
+def test_no_trace_at_all_is_a_fault_only_where_the_log_is_certainly_the_servers(launched: bool, status: Status) -> None:
     run = complete.run()
+    run.retarget(launched=launched)
     run.traces.clear()
-    assert coverage(run).status is agreement(run).status is Status.UNKNOWN
+    assert coverage(run).status is status and agreement(run).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(
