@@ -1,6 +1,7 @@
 """The matrix of a self-test: sensitivity, specificity, and which check caught what."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,14 +55,29 @@ def markdown(results: Sequence[Result], seconds: float) -> str:
     head = [
         "# Self-test",
         "",
-        f"{total.caught_count} of {total.bug_count} planted bugs caught by the check that names them; "
-        f"{total.passed_count} of {total.clean_count} clean runs passed, {total.alarm_count} false alarms; {seconds / 60:.0f} minutes.",
+        f"Sensitivity {_percent(total.caught_count, total.bug_count)}: {total.caught_count} of {total.bug_count} planted bugs were caught "
+        "by a check that names them (in bold).",
+        f"Specificity {_percent(total.passed_count, total.clean_count)}: {total.passed_count} of {total.clean_count} clean servers passed, "
+        f"with {total.alarm_count} false alarms. It took {seconds / 60:.0f} minutes.",
+        "",
+        "| check | bugs that it caught |",
+        "|---|---|",
+        *(f"| {check} | {count} |" for check, count in sorted(_catches(results).items())),
         "",
         "| server | right | exit | failed checks | unknown | s |",
         "|---|---|---|---|---|---|",
     ]
     rows = [_row(result) for result in results]
     return "\n".join([*head, *rows, ""])
+
+
+def _percent(count: int, of: int) -> str:
+    return f"{100 * count / of:.1f} %" if of else "unknown"
+
+
+def _catches(results: Sequence[Result]) -> Counter[str]:
+    """How many bugs each check caught that names them."""
+    return Counter(check for result in results if result.right for check in result.failed if check in result.expected)
 
 
 def _row(result: Result) -> str:
