@@ -67,6 +67,11 @@ def until(reached: Callable[[], bool], what: str, gate: Gate, limit_s: float = L
         time.sleep(0.05)
 
 
+def _heed_interrupts() -> None:
+    """A shell starts what it puts into the background with interrupts ignored, and all children inherit that: tests too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def gate(folder: Path, *options: str, headless: bool = True) -> Iterator[Gate]:
     """A gate with its own run directory below `folder`; ended with everything it started when the test is over."""
@@ -75,8 +80,9 @@ def gate(folder: Path, *options: str, headless: bool = True) -> Iterator[Gate]:
     command = [sys.executable, "-m", "locust", "-f", "locustfile.py", *mode, "--run-dir", str(run_dir), *options]
     with output.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=_heed_interrupts,
+        )  # fmt: skip
     try:
         yield Gate(process=process, run_dir=run_dir, output=output)
     finally:
