@@ -167,7 +167,8 @@ def judge(run_dir: Path) -> tuple[ExitCode, str]:
     try:
         return ExitCode(ended.returncode), ended.stdout
     except ValueError:
-        return ExitCode.BROKEN, ended.stdout
+        again = f"the judge ended with {ended.returncode}; judge again with python -m analysis {run_dir}"
+        return ExitCode.BROKEN, f"{ended.stdout}verdict: none (exit {ExitCode.BROKEN:d}): {again}\n"
 
 
 def facts(command: list[str], revision: str, options: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
