@@ -117,7 +117,7 @@ class RefusalEndsBatch(Planted):
         return error
 
 
-@plant(Kind.NEIGHBOUR_HARMED, "sgl-project/sglang PR #17321", "outcomes.normal")
+@plant(Kind.NEIGHBOUR_HARMED, "sgl-project/sglang PR #17321", "outcomes.normal", "queue.overload")
 class ConnectedDeclaredGone(Planted):
     """When all slots are taken, every twentieth request is aborted as if its client had left, and it has not."""
 
